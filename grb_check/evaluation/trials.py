@@ -33,7 +33,7 @@ from grb_check.user_code.randomness import derive_seed, isolated_randomness
 Right: TypeAlias = NDArray[np.bool_]
 
 # Raised whenever the same models, attack, data and seed give other figures: because of what attacks
-# differentiate through (edge weights, message masks, factors of pairs), the search by queries, the
+# differentiate through (edge weights, factors of pairs), the search by queries, the
 # threat, seeds, or the measuring. It is part of names on disk.
 PROTOCOL: Final = 2
 ATTACK_SEEDS: Final = 5

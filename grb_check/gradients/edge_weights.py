@@ -16,9 +16,8 @@ from torch import Tensor
 
 from grb_check.errors import ModelError
 from grb_check.gradients.averaging import averages, have_effect
-from grb_check.gradients.message_masks import Edges, layers_of, message_masks
 from grb_check.gradients.weighted_adjacency import MatrixOf, as_called, csr_of
-from grb_check.gradients.weighted_reductions import weighted_reductions
+from grb_check.gradients.weighted_reductions import Edges, weighted_reductions
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, Role
 from grb_check.victims.probed import Probed
@@ -141,8 +140,6 @@ def _weightings(adapter: Adapter, num_nodes: int) -> Iterator[Weighting]:
         yield _by_csr_matrix
         if num_nodes <= MOST_DENSE_NODES:
             yield _by_own_matrix
-    if layers_of(adapter.module):
-        yield _by_masks
     yield _by_reductions
 
 
@@ -167,17 +164,6 @@ def _by_matrices(
     def output(x: Tensor, weights: Tensor) -> Tensor:
         given = {cast(Role, role): of(weights) for role, of in matrices.items()}
         return adapter.with_graph(edge_index, x.shape[0], given)(x)
-
-    return output
-
-
-def _by_masks(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
-    edges = Edges(edge_index, num_nodes)
-    forward = adapter.with_graph(edge_index, num_nodes, {})
-
-    def output(x: Tensor, weights: Tensor) -> Tensor:
-        with message_masks(adapter.module, edges, weights):
-            return forward(x)
 
     return output
 

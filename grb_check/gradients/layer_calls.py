@@ -14,7 +14,6 @@ from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import MessagePassing
 
 from grb_check.errors import ModelError
-from grb_check.gradients.message_masks import layers_of
 
 OnRows = Callable[[Tensor], Tensor]  # features of some rows, float [k, a] -> [m, b] of others
 
@@ -39,6 +38,11 @@ class LayerCall:
     def edge_weight(self) -> Tensor | None:
         """The argument of that name."""
         return cast("Tensor | None", self.others.get("edge_weight"))
+
+
+def layers_of(module: nn.Module) -> list[MessagePassing]:
+    """Return the PyG layers of a module."""
+    return [part for part in module.modules() if isinstance(part, MessagePassing)]
 
 
 class OtherCallError(ModelError):

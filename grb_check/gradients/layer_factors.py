@@ -27,7 +27,7 @@ from grb_check.gradients.edge_weights import (
     first_valid_weighting,
     pair_graph,
 )
-from grb_check.gradients.message_masks import layers_of
+from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.propagations import (
     SAME,

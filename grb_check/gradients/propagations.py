@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 
 from grb_check.attacks.pair_gradients import PairGradients
-from grb_check.gradients.message_masks import layers_of
+from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.victims.sparse import csr_matrix
 

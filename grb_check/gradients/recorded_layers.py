@@ -21,8 +21,7 @@ from torch.overrides import TorchFunctionMode
 from grb_check.attacks.flip_trials import Moves
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import DeltaTrials, Receive
-from grb_check.gradients.layer_calls import keeping_state
-from grb_check.gradients.message_masks import layers_of
+from grb_check.gradients.layer_calls import keeping_state, layers_of
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.propagations import (
     fitted_normalisations,

@@ -158,7 +158,7 @@ class Victim:
 
         For `Alternating` models it is computed from their layers. All others run on a graph that
         has every pair as an edge, with the first valid weighting: as `edge_weight`; as entries of
-        `adj_t` or `adj`; as masks on the messages of their PyG layers. See `edge_weights` for the
+        `adj_t` or `adj`; in every reduction over edges. See `edge_weights` for the
         trial, which each call repeats, and `MOST_DENSE_NODES` there for models that need a COO or a
         dense matrix.
 

@@ -5,9 +5,11 @@ edges to values of nodes; if each of these reductions is a weighted one, degrees
 degrees, variances and other moments weighted moments, and so does all that is computed from them:
 
 * a sum of m_e becomes sum_e w_e m_e; a count, which is a sum of ones, becomes sum_e w_e;
+* a mean of PyG is sum_e w_e m_e / sum_e w_e, and sum_e w_e m_e where all weights are 0;
 * a product becomes that of 1 + w_e (m_e - 1);
 * a maximum or minimum is that of `relaxed_maximum`;
-* entries of a matrix made from edges are multiplied by w_e;
+* entries of a matrix made from edges are multiplied by w_e; in a module with layers of PyG, which
+  may be given that matrix, the layers are given its edges instead;
 * integer counts and sums, of which there is no gradient, are rounded;
 * quantiles, sorted and sequential aggregations of PyG are those of `ranked_aggregations` and
   `gated_sequences`.
@@ -24,6 +26,7 @@ softmax subtracts, are left as they are.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
@@ -31,14 +34,17 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch_geometric.nn.aggr import MeanAggregation
+from torch_geometric.utils import is_torch_sparse_tensor
 
 from grb_check.errors import GradientError
 from grb_check.gradients.averaging import first_argument
 from grb_check.gradients.gated_sequences import SEQUENCES
-from grb_check.gradients.message_masks import EXPONENTIALS, Edges, layers_of
+from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.ranked_aggregations import RANKED
 from grb_check.gradients.relaxed_maximum import along, for_maximum, lonely
 
+_EXPONENTIALS: Final = (torch.exp, torch.exp_, Tensor.exp, Tensor.exp_)
 _SUMS: Final = (
     torch.scatter_add,
     Tensor.scatter_add,
@@ -50,7 +56,59 @@ _SUMS: Final = (
 _REDUCTIONS: Final = (torch.scatter_reduce, Tensor.scatter_reduce, Tensor.scatter_reduce_)
 _NAMES: Final = ("input", "self", "dim", "index", "src", "source", "reduce")  # of their arguments
 _SPARSE: Final = ("indices", "values", "size")
-_AGGREGATIONS: Final = {**RANKED, **SEQUENCES}
+
+
+class Edges:
+    """The edges of a graph, in which those that a layer uses can be looked up.
+
+    Args:
+        edge_index: int64 [2, e], no self-loops, in both directions.
+        num_nodes: N.
+    """
+
+    def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
+        self.edge_index = edge_index
+        self.num_nodes = num_nodes
+        self._sorted: tuple[Tensor, Tensor] | None = None
+
+    def weights(self, given: Tensor, edge_index: Tensor) -> Tensor:
+        """Return the weights float [f] of edges int64 [2, f], and 1 for self-loops.
+
+        Args:
+            given: float [e], weights of the edges of this graph.
+            edge_index: int64 [2, f], in any order.
+
+        Raises:
+            GradientError: one of them is not an edge of this graph.
+        """
+        count = self.edge_index.shape[1]
+        if edge_index.shape[1] >= count and torch.equal(edge_index[:, :count], self.edge_index):
+            others = edge_index[:, count:]
+            if bool((others[0] == others[1]).all()):
+                return torch.cat([given, given.new_ones(others.shape[1])])
+        return self._looked_up(given, edge_index)
+
+    def _looked_up(self, given: Tensor, edge_index: Tensor) -> Tensor:
+        if edge_index.numel() and int(edge_index.max()) >= self.num_nodes:
+            raise GradientError("a layer passes messages between nodes that are not in the graph")
+        loops = edge_index[0] == edge_index[1]
+        keys, order = self._keys()
+        wanted = self._key(edge_index)
+        places = torch.searchsorted(keys, wanted).clamp_(max=max(0, keys.numel() - 1))
+        found = keys[places] == wanted if keys.numel() else torch.zeros_like(loops)
+        if not bool((found | loops).all()):
+            raise GradientError("a layer passes messages along edges that are not in the graph")
+        padded = torch.cat([given, given.new_ones(1)])
+        return padded[torch.where(loops, given.numel(), _at(order, places, loops))]
+
+    def _keys(self) -> tuple[Tensor, Tensor]:
+        if self._sorted is None:
+            keys, order = self._key(self.edge_index).sort()
+            self._sorted = keys, order
+        return self._sorted
+
+    def _key(self, edge_index: Tensor) -> Tensor:
+        return edge_index[0] * self.num_nodes + edge_index[1]
 
 
 @contextmanager
@@ -68,11 +126,14 @@ def weighted_reductions(module: nn.Module, edges: Edges, weights: Tensor) -> Ite
     Raises:
         GradientError: a layer uses the edges of an earlier call.
     """
-    mode = _WeightedReductions(edges, weights)
+    layers = layers_of(module)
+    mode = _WeightedReductions(edges, weights, of_matrices=not layers)
     with ExitStack() as stack:
-        for layer in layers_of(module):
+        for layer in layers:
             if getattr(layer, "cached", False) is True:
                 raise GradientError(f"layer {type(layer).__name__} has cached=True")
+            hook = layer.register_forward_pre_hook(_with_edges, with_kwargs=True)
+            stack.callback(hook.remove)
             stack.callback(setattr, layer, "fuse", layer.fuse)
             layer.fuse = False  # fused layers make no messages
         for part in module.modules():
@@ -82,6 +143,39 @@ def weighted_reductions(module: nn.Module, edges: Edges, weights: Tensor) -> Ite
                 vars(part)["forward"] = _aggregated(part, weighted, mode)
         stack.enter_context(mode)
         yield
+
+
+def _with_edges(
+    layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Give a layer its edges as int64 [2, f] where a module calls it with a sparse matrix."""
+    signature = inspect.signature(layer.forward)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return None  # the layer's own call says what is wrong
+    matrix = bound.arguments.get("edge_index")
+    if not isinstance(matrix, Tensor) or not is_torch_sparse_tensor(matrix):
+        return None
+    ends, values = _entries(matrix)
+    bound.arguments["edge_index"] = ends
+    if "edge_weight" in signature.parameters and not bool((values == 1).all()):
+        bound.arguments["edge_weight"] = values
+    return bound.args, bound.kwargs
+
+
+def _weighted_mean(
+    part: nn.Module, messages: Tensor, index: Tensor, weights: Tensor, num_nodes: int, dim: int
+) -> Tensor:
+    """Return the output of a `MeanAggregation`, float, N long along `dim`."""
+    sums = weights.new_zeros(num_nodes).index_add(0, index, weights)
+    shares = (weights / torch.where(sums > 0, sums, 1.0)[index]).to(messages.dtype)
+    shape = list(messages.shape)
+    shape[dim] = num_nodes
+    return messages.new_zeros(shape).index_add(dim, index, messages * along(shares, messages, dim))
+
+
+_AGGREGATIONS: Final = {**RANKED, **SEQUENCES, MeanAggregation: _weighted_mean}
 
 
 def _aggregated(
@@ -114,10 +208,11 @@ def _aggregated(
 class _WeightedReductions(TorchFunctionMode):
     """Replaces the reductions over edges that are called while it is active."""
 
-    def __init__(self, edges: Edges, given: Tensor) -> None:
+    def __init__(self, edges: Edges, given: Tensor, *, of_matrices: bool) -> None:
         super().__init__()
         self.edges = edges
         self.given = given
+        self.of_matrices = of_matrices
         self.active = True
         self.detached = _Kept()
         self.exponentials = _Kept()
@@ -139,14 +234,15 @@ class _WeightedReductions(TorchFunctionMode):
             return (self._sum if func in _SUMS else self._reduced)(func, *given, **others)
         if func is torch.bincount and self.weights_of(first_argument(args, kwargs), 0) is not None:
             return self._count(*args, **kwargs)
-        if func is torch.sparse_coo_tensor and (len(args) > 1 or "values" in kwargs):
+        made = func is torch.sparse_coo_tensor and (len(args) > 1 or "values" in kwargs)
+        if made and self.of_matrices:
             args, kwargs = (), self._of_sparse(**dict(zip(_SPARSE, args, strict=False)), **kwargs)
         elif func is Tensor.__setitem__:
             args = self._of_dense(*args)
         output = func(*args, **kwargs)
         if func is Tensor.detach:
             self.detached.add(output)
-        elif func in EXPONENTIALS:
+        elif func in _EXPONENTIALS:
             self.exponentials.add(output)
         return output
 
@@ -287,3 +383,19 @@ def _in_order(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any],
     others = dict(kwargs)
     given = [*args, *(others.pop(name) for name in _NAMES if name in others)]
     return given, others
+
+
+def _entries(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Return int64 [2, f] from and to, and the values [f]; a row is the target of a message."""
+    if matrix.layout == torch.sparse_coo:
+        matrix = matrix.coalesce()
+        return matrix.indices().flip(0), matrix.values()
+    if matrix.layout != torch.sparse_csr:
+        raise GradientError(f"a layer is given its edges as {matrix.layout}")
+    counts = matrix.crow_indices().diff().long()
+    rows = torch.arange(counts.numel(), device=counts.device).repeat_interleave(counts)
+    return torch.stack([matrix.col_indices().long(), rows]), matrix.values()
+
+
+def _at(order: Tensor, places: Tensor, loops: Tensor) -> Tensor:
+    return order[places] if order.numel() else torch.zeros_like(loops, dtype=torch.int64)

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.utils import add_self_loops, scatter, softmax, sort_edge_index, to_undirected
 
 from grb_check.gradients.edge_weights import PairGraph, pair_graph
-from grb_check.gradients.message_masks import Edges
-from grb_check.gradients.weighted_reductions import weighted_reductions
+from grb_check.gradients.weighted_reductions import Edges, weighted_reductions
 
 Forward = Callable[[Tensor, Tensor], Tensor]
 DEGREES = torch.tensor([2, 3, 4, 3, 2])

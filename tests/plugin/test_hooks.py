@@ -9,6 +9,7 @@ import pytest
 from plugin_names import BRITTLE
 
 from grb_check.evaluation import repeats
+from grb_check.session import ending
 
 NAMES = """
 import attacks, models
@@ -217,6 +218,7 @@ def test_hooks_that_do_nothing_change_no_byte_of_the_record(
 ) -> None:
     """Nor does a hook that tries to change what it is given."""
     monkeypatch.setattr(repeats, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr(ending, "now", lambda: "2026-01-01 00:00 UTC")
     args = (*BRITTLE, *LOOSE, "--grb-store=off", "--grb-json=a.json")
     written = []
     for text in ("", NOTHING):

@@ -127,7 +127,7 @@ def test_copies_of_graphs_in_a_search_keep_their_attributes() -> None:
 
 @pytest.mark.slow
 def test_weights_of_pairs_have_gradients_through_layers_with_attributes() -> None:
-    """Masks on messages; a weight of 1 on the edges gives the clean logits."""
+    """Weights in reductions; a weight of 1 on the edges gives the clean logits."""
     victim = victim_of(Gine(1))
     graph = DATASET.graph
     forth = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]

@@ -15,8 +15,8 @@ all edges. As in that code, NT-Xent is computed in both directions, at temperatu
 perceptron has 64 hidden columns. Training ends when the encoder's loss has not fallen for
 `patience` epochs; the paper does not say which figure its patience is about.
 
-During training the encoder's messages are scaled by p with `message_masks`, so that the model under
-attack consists of PyG's plain GINConv. An edge has one weight for both directions, where the
+During training the encoder's messages are scaled by p with `weighted_reductions`, so that the model
+under attack consists of PyG's plain GINConv. An edge has one weight for both directions, where the
 authors draw two; embeddings are of all layers, as in InfoGraph and GraphCL, theirs of the last.
 """
 
@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_mean_pool
 
-from grb_check.gradients.message_masks import Edges, message_masks
+from grb_check.gradients.weighted_reductions import Edges, weighted_reductions
 from grb_check.models.contrastive.graph_graphcl import nt_xent, projection
 from grb_check.models.contrastive.graph_views import reverse_edges
 from grb_check.models.graph_training import descend_once
@@ -86,7 +86,7 @@ class Game(nn.Module):
         """Return NT-Xent between graphs and the same graphs with edge weights float [2E]."""
         plain = self.head(self.encoder(graphs.x, graphs.edge_index, graphs.batch))
         edges = Edges(graphs.edge_index, graphs.batch.numel())
-        with message_masks(self.encoder, edges, weights):
+        with weighted_reductions(self.encoder, edges, weights):
             thinned = self.head(self.encoder(graphs.x, graphs.edge_index, graphs.batch))
         return (nt_xent(plain, thinned) + nt_xent(thinned, plain)) / 2
 

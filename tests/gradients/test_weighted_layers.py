@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.utils import coalesce, softmax, to_undirected
 
 from grb_check.gradients.edge_weights import PairGraph, pair_graph
-from grb_check.gradients.message_masks import Edges, message_masks
+from grb_check.gradients.weighted_reductions import Edges, weighted_reductions
 
 Make = Callable[[], nn.Module]
 
@@ -152,7 +152,7 @@ def small_graph() -> tuple[Tensor, PairGraph]:
 
 def masked(module: nn.Module, x: Tensor, graph: PairGraph, weights: Tensor) -> Tensor:
     edges = Edges(graph.edge_index, x.shape[0])
-    with message_masks(module, edges, graph.weights(weights)):
+    with weighted_reductions(module, edges, graph.weights(weights)):
         return module(x, graph.edge_index)
 
 
