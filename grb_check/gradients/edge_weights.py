@@ -16,6 +16,7 @@ from torch import Tensor
 
 from grb_check.errors import ModelError
 from grb_check.gradients.averaging import averages, have_effect
+from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.gradients.weighted_adjacency import MatrixOf, as_called, csr_of
 from grb_check.gradients.weighted_reductions import Edges, weighted_reductions
 from grb_check.user_code.randomness import isolated_randomness
@@ -31,16 +32,6 @@ MOST_DENSE_NODES: Final = 10_000  # 400 MB a matrix
 TRIAL_NODES: Final = 300  # at most; whole graphs up to this size
 TRIAL_PAIRS: Final = 40
 DRAWN: Final = 5000  # pairs from which those of the trial are taken, half of them edges if possible
-TOLERANCE: Final = 1e-4  # relative to the largest output
-NOISE: Final = 1e-5  # relative error that rounding may cause
-
-
-def allowed_error(scale: float, change: float) -> float:
-    """Return how far outputs up to `scale` may be apart in a trial that changes them by `change`.
-
-    More than what rounding causes, and much less than a wrong relaxation that misses the change.
-    """
-    return scale * min(TOLERANCE, max(NOISE, 0.1 * change / scale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +196,6 @@ class _Trial:
         graph: with the pairs of the trial.
         pattern: bool [p], a random choice of pairs that differs from those present.
         outputs: float [n, c] of the module itself, for the pairs present and for the pattern.
-        scale: the largest absolute output.
     """
 
     adapter: Adapter
@@ -213,7 +203,6 @@ class _Trial:
     graph: PairGraph
     pattern: Tensor
     outputs: tuple[Tensor, Tensor]
-    scale: float
 
     def passed(self, weighting: Weighting) -> bool:
         """Return whether a weighting reproduces the outputs, with a gradient if they differ."""
@@ -224,36 +213,22 @@ class _Trial:
             return False
 
     def _reproduced(self, weighted: WeightedForward) -> bool:
+        def of_pairs(weights: Tensor) -> Tensor:
+            return weighted(self.x, self.graph.weights(weights))
+
         clean, changed = self.outputs
-        change = _distance(clean, changed)
-        allowed = allowed_error(self.scale, change)
-        with torch.no_grad(), isolated_randomness(0):
-            weights = self.graph.weights(self.graph.present.to(self.x.dtype))
-            if not _distance(weighted(self.x, weights), clean) <= allowed:
-                return False
         pattern = self.pattern.to(self.x.dtype)
-        output, gradient = self._along(weighted, pattern)
-        if gradient is None or not _distance(output, changed) <= allowed:
+        with torch.no_grad(), isolated_randomness(0):
+            first = of_pairs(self.graph.present.to(self.x.dtype))
+        second, gradient = along_direction(of_pairs, pattern, seed=0)
+        same = agrees(Answers((first, second)), Answers(self.outputs), clean)
+        if gradient is None or not same:
             return False
-        if change <= NOISE * self.scale or bool(gradient.any()):
+        if bool(gradient.any()) or agrees(Answers((clean,)), Answers((changed,)), clean):
             return True
         # At the pattern the gradient may be 0 by symmetry, such as for equal nodes that are pooled.
-        _, gradient = self._along(weighted, torch.full_like(pattern, 0.5))
+        _, gradient = along_direction(of_pairs, torch.full_like(pattern, 0.5), seed=0)
         return gradient is not None and bool(gradient.any())
-
-    def _along(self, weighted: WeightedForward, weights: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the output for weights [p] and its gradient along a direction, or None."""
-        of_pairs = weights.clone().requires_grad_()
-        with torch.enable_grad(), isolated_randomness(0):
-            output = weighted(self.x, self.graph.weights(of_pairs))
-        if not output.requires_grad:
-            return output, None
-        # A random direction: softmax outputs have a constant sum.
-        generator = torch.Generator().manual_seed(0)
-        direction = torch.randn(output.shape, generator=generator).to(output)
-        along = (output * direction).sum()
-        (gradient,) = torch.autograd.grad(along, of_pairs, allow_unused=True)
-        return output.detach(), gradient
 
 
 def _trial(
@@ -280,8 +255,7 @@ def _trial(
                 outputs.append(adapter(x[nodes], graph.real_edges(chosen)))
         except ModelError:
             return None
-    scale = max(float(output.abs().max()) if output.numel() else 0.0 for output in outputs)
-    return _Trial(adapter, x[nodes], graph, pattern, (outputs[0], outputs[1]), scale or 1.0)
+    return _Trial(adapter, x[nodes], graph, pattern, (outputs[0], outputs[1]))
 
 
 def _part(x: Tensor, edge_index: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -333,12 +307,6 @@ def _keys(ends: Tensor, num_nodes: int) -> Tensor:
     """Return int64 [e]: a number that is the same for both directions of a pair."""
     first, second = ends
     return torch.minimum(first, second) * num_nodes + torch.maximum(first, second)
-
-
-def _distance(first: Tensor, second: Tensor) -> float:
-    if first.shape != second.shape or not bool(torch.isfinite(first).all()):
-        return float("inf")
-    return float((first - second).abs().max()) if first.numel() else 0.0
 
 
 def _finite(gradient: Tensor) -> Tensor:

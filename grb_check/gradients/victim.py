@@ -18,9 +18,8 @@ from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
 from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
 from grb_check.gradients.injected_features import injected_logits
 from grb_check.gradients.injected_links import linked_logits
-from grb_check.gradients.injected_rows import injected_row_logits
+from grb_check.gradients.injected_rows import injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
-from grb_check.gradients.linked_layers import linked_layer_logits
 from grb_check.gradients.pair_weights import pair_gradients, pair_logits
 from grb_check.gradients.recorded_layers import recorded_trials
 from grb_check.victims.checks import check_output
@@ -129,7 +128,7 @@ class Victim:
 
         Returns:
             None if no weighting of the model's edges is valid, see `with_pairs`. For models that
-            are neither `Alternating` nor made of the layers in `linked_layers`, also None for more
+            are neither `Alternating` nor made of the layers in `changed_rows`, also None for more
             than `MOST_PAIRS` pairs, which all become edges, or more than `MOST_VALUES` features on
             them in layers that take no weights.
         """
@@ -141,7 +140,7 @@ class Victim:
             )
         links = count * candidates.numel()
         if self.adapter.batch is None and links <= MOST_DENSE_PAIRS:
-            on_layers = linked_layer_logits(self.adapter, x, edge_index, count, candidates, targets)
+            on_layers = linked_row_logits(self.adapter, x, edge_index, count, candidates, targets)
             if on_layers is not None:
                 return lambda new, weights: self._checked(
                     on_layers(new, weights), targets.numel(), features=new, weights=weights

@@ -25,9 +25,8 @@ from torch_geometric.nn import (
 from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 from torch_geometric.utils import coalesce, to_undirected
 
-from grb_check.gradients.injected_rows import injected_row_logits
+from grb_check.gradients.injected_rows import injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_calls import NoIndices, OtherCallError
-from grb_check.gradients.linked_layers import linked_layer_logits
 from grb_check.victims.conventions import Adapter, detect_convention
 
 Attacked = tuple[int, int, Tensor, Tensor]
@@ -50,9 +49,9 @@ LAYERS: dict[str, Callable[[int, int], nn.Module]] = {
     "gat": lambda a, b: GATConv(a, b, heads=3, concat=False),
     "gat heads": lambda a, b: GATConv(a, b // 2, heads=2),
     "gat no loops": lambda a, b: GATConv(a, b, add_self_loops=False),
+    "gcn unnormalised": lambda a, b: GCNConv(a, b, normalize=False),
 }
 OTHERS: dict[str, Callable[[int, int], nn.Module]] = {
-    "gcn unnormalised": lambda a, b: GCNConv(a, b, normalize=False),
     "sage max": lambda a, b: SAGEConv(a, b, aggr="max"),
     "gat residual": lambda a, b: GATConv(a, b, residual=True),
     "gatv2": GATv2Conv,
@@ -386,7 +385,7 @@ def test_links_of_weight_one_are_edges(
     candidates = torch.tensor(data.draw(st.lists(node, unique=True, min_size=1)))
     adapter = adapter_of(Around(LAYERS[layer], style))
     x, injected = (torch.randn(n, WIDTH, dtype=torch.float64) for n in (num_nodes, count))
-    logits_of = linked_layer_logits(adapter, x, edge_index, count, candidates, targets)
+    logits_of = linked_row_logits(adapter, x, edge_index, count, candidates, targets)
     assert logits_of is not None
     weights = (torch.rand(count, candidates.numel()) < 0.5).double()
     new, place = weights.nonzero().T
@@ -406,7 +405,7 @@ def test_gradients_in_weights_are_differences(layer: str) -> None:
     adapter = adapter_of(Around(LAYERS[layer], "plain"))
     x, injected = (torch.randn(n, WIDTH, dtype=torch.float64) for n in (num_nodes, count))
     candidates = torch.tensor([7, 2, 4])
-    logits_of = linked_layer_logits(adapter, x, edge_index, count, candidates, targets)
+    logits_of = linked_row_logits(adapter, x, edge_index, count, candidates, targets)
     assert logits_of is not None
     weights = (torch.rand(count, 3, dtype=torch.float64) / 2 + 0.25).requires_grad_()
     assert torch.autograd.gradcheck(lambda given: logits_of(injected, given), (weights,))
@@ -420,4 +419,4 @@ def test_other_layers_have_no_weights_of_links_here(layer: str) -> None:
     edge_index = edge_index[:, (edge_index < num_nodes).all(dim=0)]
     adapter = adapter_of(Around(OTHERS[layer], "plain"))
     x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
-    assert linked_layer_logits(adapter, x, edge_index, count, targets, targets) is None
+    assert linked_row_logits(adapter, x, edge_index, count, targets, targets) is None
