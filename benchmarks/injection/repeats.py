@@ -17,8 +17,7 @@ from benchmarks.victims import load_dataset, raw_gcn
 from grb_check.attacks.links.links import random_links
 from grb_check.attacks.objectives import tanh_margin
 from grb_check.datasets.dataset import Dataset
-from grb_check.gradients.alternating import RowWise
-from grb_check.gradients.injected_features import injected_logits
+from grb_check.gradients.alternating import RowWise, injected_logits
 from grb_check.models.reference.gcn import GCN
 
 STEPS = 100

@@ -22,8 +22,7 @@ from benchmarks.memory import peak_mib, reset_peak
 from benchmarks.rows import Row
 from benchmarks.victims import accuracy, untrained
 from grb_check.attacks.budgets import threat_for
-from grb_check.attacks.pair_gradients import PairGradients
-from grb_check.attacks.protocol import Attack
+from grb_check.attacks.protocol import Attack, PairGradients
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset

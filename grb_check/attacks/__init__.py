@@ -6,7 +6,6 @@
 - `registry`: one row for each built-in attack; from a name to an attack. `names`: modifiers.
   `own_attacks`: users' attacks.
 - `injection`, `modification`: the built-in attacks, one file each, named as the attack is.
-- `flip_trials`: what a search without gradients asks of a model.
 - `objectives`, `links`, `edges`, `graph_sets`: what several attacks share.
 
 May import `errors`, `user_code`, `files` and `datasets`, the last in `budgets` alone. Attacks know
@@ -21,7 +20,7 @@ Inside, each line of this list imports only the ones after it:
     links, edges
     setting_checks
     objectives, names, protocol
-    threat, pair_gradients, flip_trials
+    threat
 
 May be imported by every later package.
 """

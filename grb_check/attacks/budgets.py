@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from grb_check.attacks.edges.removable import degrees_of, local_budgets
+from grb_check.attacks.edges.edge_set import degrees_of, local_budgets
 from grb_check.attacks.names import split_budget
 from grb_check.attacks.registry import is_targeted, local_budget_of
 from grb_check.attacks.threat import Scenario, Threat

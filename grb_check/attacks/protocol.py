@@ -2,15 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+
+
+@dataclass(frozen=True, eq=False)
+class PairGradients:
+    r"""A symmetric matrix of low rank plus a term for the degrees.
+
+    The gradient of an objective with respect to the weight of the pair {i, j} is
+
+    .. math:: v_i \cdot u_j + v_j \cdot u_i + t_i + t_j.
+
+    Attributes:
+        inputs: u, float [N, r], the messages that nodes send, all layers side by side.
+        outputs: v, float [N, r], the gradient with respect to the messages that they receive.
+        degrees: t, float [N], the gradient with respect to their degrees.
+    """
+
+    inputs: Tensor
+    outputs: Tensor
+    degrees: Tensor
+
+    def block(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Return the gradient float [r, c] for nodes `rows` int64 [r] and `columns` int64 [c]."""
+        left = torch.cat([self.outputs[rows], self.inputs[rows]], dim=1)
+        right = torch.cat([self.inputs[columns], self.outputs[columns]], dim=1)
+        return (left @ right.T).add_(self.degrees[rows][:, None]).add_(self.degrees[columns])
+
+    def at(self, pairs: Tensor) -> Tensor:
+        """Return the gradient float [m] for pairs int64 [2, m]."""
+        i, j = pairs
+        there = (self.outputs[i] * self.inputs[j]).sum(1)
+        back = (self.outputs[j] * self.inputs[i]).sum(1)
+        return there + back + self.degrees[i] + self.degrees[j]
+
+
+def mean_of(parts: Sequence[PairGradients]) -> PairGradients:
+    """Return the gradient of the mean of several objectives."""
+    share = 1.0 / len(parts)
+    return PairGradients(
+        torch.cat([each.inputs for each in parts], dim=1),
+        torch.cat([share * each.outputs for each in parts], dim=1),
+        share * torch.stack([each.degrees for each in parts]).sum(0),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Candidates, each of which differs from the current graph by a few flips.
+
+    Attributes:
+        pairs: int64 [2, m], undirected, first < second; each once in a candidate.
+        owner: int64 [m], ascending, which candidate flips the pair; 0 to `count` - 1.
+        count: k, number of candidates.
+    """
+
+    pairs: Tensor
+    owner: Tensor
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """The targets that candidates change; the logits of all others stay as they are.
+
+    Attributes:
+        owner: int64 [q], ascending, of which candidate.
+        place: int64 [q], position among the targets; each once in a candidate.
+        logits: float [q, c], of that target under that candidate.
+    """
+
+    owner: Tensor
+    place: Tensor
+    logits: Tensor
+
+
+class FlipTrials(Protocol):
+    """The targets' logits in a graph, and under candidates for its next change."""
+
+    @property
+    def work(self) -> float:
+        """Work so far, in forward passes on the whole graph; counted, not timed."""
+        ...
+
+    def logits(self) -> Tensor:
+        """Return float [t, c] in the current graph."""
+        ...
+
+    def tried(self, moves: Moves) -> Changed:
+        """Return what each candidate changes; the current graph stays as it is."""
+        ...
+
+    def move(self, pairs: Tensor) -> None:
+        """Flip pairs int64 [2, m], each once, in the current graph."""
+        ...
+
+
+def one_move(pairs: Tensor) -> Moves:
+    """Return a single candidate that flips all pairs int64 [2, m]."""
+    return Moves(pairs, torch.zeros_like(pairs[0]), 1)
+
+
+def joined(parts: Sequence[Changed], counts: Sequence[int]) -> Changed:
+    """Return the changes of candidates that were tried in parts, numbered through.
+
+    Args:
+        parts: in order.
+        counts: number of candidates of each.
+    """
+    firsts = accumulate(counts, initial=0)
+    owners = [part.owner + first for part, first in zip(parts, firsts, strict=False)]
+    return Changed(
+        torch.cat(owners),
+        torch.cat([part.place for part in parts]),
+        torch.cat([part.logits for part in parts]),
+    )
+
+
+def parts_of(moves: Moves, size: int) -> Iterator[Moves]:
+    """Yield the candidates in parts of `size`."""
+    for first in range(0, moves.count, size):
+        last = min(first + size, moves.count)
+        limits = torch.searchsorted(moves.owner, moves.owner.new_tensor([first, last]))
+        own = slice(*limits.tolist())
+        yield Moves(moves.pairs[:, own], moves.owner[own] - first, last - first)
 
 
 class DifferentiableModel(Protocol):

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
-from grb_check.attacks.edges.edge_set import edge_set
-from grb_check.attacks.edges.removable import room_beside
+from grb_check.attacks.edges.edge_set import edge_set, room_beside
 from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from grb_check.attacks.names import SURROGATES, check_surrogates
-from grb_check.attacks.pair_gradients import PairGradients, mean_of
+from grb_check.attacks.protocol import PairGradients, mean_of
 from grb_check.cases.outcomes import NO_GRAPH
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphDataset

@@ -1,14 +1,56 @@
-"""Models whose layers are declared, so that attacks can compute only what changes."""
+"""Models whose layers are declared, so that attacks can compute only what changes.
+
+Logits of targets as a function of the features of injected nodes, without a full forward pass.
+
+For models that alternate row-wise maps and one fixed sparse matrix (see `alternating`),
+
+    logits = f_K(P f_{K-1}(... P f_1(P f_0(x)))),
+
+only the features of injected nodes vary during a feature attack. Let R_l be the rows that differ
+after l propagations (within l hops of an injected node) and S_l those that the targets still
+depend on (within K - l hops of a target). Step l then is
+
+    h_l = P[A_l, A_{l-1}] f_{l-1}(h_{l-1}) + c_l,        A_l = R_l intersected with S_l,
+
+where the constants c_l are the contributions of the rows outside R_{l-1}. They, the submatrices and
+their transposes for the gradient are computed once for each topology.
+
+Logits as a function of the features of injected nodes and of the weights of their links.
+
+For models that alternate row-wise maps and S (A + loop I) S (see `alternating`), weights W between
+injected nodes and candidates enter twice: as entries of A and through the degrees in S. With the
+injected rows kept separate from the existing ones,
+
+    h     <- f_l(s * ((A + loop I)(s * h) + W^T (s' * h'))),
+    h'    <- f_l(s' * (loop s' * h' + W (s * h))),
+
+W is a small dense matrix and A a fixed sparse one.
+
+Logits as a function of the weights of pairs of nodes, and their gradient for all pairs at once.
+
+For models that alternate row-wise maps and P = S (A + loop I) S (see `alternating`). Let
+u_l = S h_l, o_l = (A + loop I) u_l and h_{l+1} = f_l(S o_l), let v_l be the gradient of an
+objective with respect to o_l and t its gradient with respect to the degrees in S. The weight of a
+pair {i, j} enters at A_ij, at A_ji and in two degrees:
+
+    d objective / d w_ij = sum_l (v_l[i] . u_l[j] + v_l[j] . u_l[i]) + t_i + t_j.
+
+That is a matrix of low rank: the gradient for every pair of nodes needs no N x N array.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
+import torch
 from torch import Tensor, nn
 
+from grb_check.attacks.protocol import PairGradients
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.victims.receptive_field import is_plain
+from grb_check.victims.sparse import csr_block, csr_layout, symmetric_product, with_values
 
 RowWise = Callable[[Tensor], Tensor]
 
@@ -38,3 +80,293 @@ def as_alternating(module: nn.Module) -> Alternating | None:
     if not declared or not isinstance(getattr(module, "normalisation", None), Normalisation):
         return None
     return cast(Alternating, module) if is_plain(module) else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One propagation between active rows.
+
+    Attributes:
+        matrix: sparse CSR [m, k], P[A_l, A_{l-1}].
+        transposed: sparse CSR [k, m].
+        constant: float [m, a], c_l.
+    """
+
+    matrix: Tensor
+    transposed: Tensor
+    constant: Tensor
+
+
+def injected_logits(
+    model: Alternating, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
+) -> RowWise:
+    """Return the map from features [count, d] of injected nodes to logits [t, num_classes].
+
+    Equal to the model's own forward pass up to rounding (1e-5 in the tests), at the cost of the
+    active rows alone.
+
+    Args:
+        model: in evaluation mode, its parameters frozen.
+        x: float [N, d], features of the existing nodes.
+        edge_index: int64 [2, e], both directions of each edge of the graph of N + count nodes, no
+            duplicates; the injected nodes come last.
+        count: number of injected nodes.
+        targets: int64 [t], distinct existing nodes.
+    """
+    num_nodes = x.shape[0] + count
+    matrix = model.normalisation.matrix(edge_index, num_nodes)
+    stages = model.stages()
+    hops = len(stages) - 1
+    injected = torch.arange(x.shape[0], num_nodes, device=x.device)
+    reached = _hulls(injected, edge_index, num_nodes, hops)
+    needed = _hulls(targets, edge_index, num_nodes, hops)[::-1]
+    active = [(r & s).nonzero().squeeze(1) for r, s in zip(reached, needed, strict=True)]
+    with torch.no_grad():
+        steps, last = _steps(matrix, stages, x, count, reached, active)
+        fixed = stages[-1](last[targets])
+    start = active[0] - x.shape[0]
+    # Rows of the result are in the order of the targets.
+    place = torch.full((num_nodes,), -1, device=x.device)
+    place[targets] = torch.arange(targets.numel(), device=x.device)
+    moved = place[active[-1]]
+
+    def logits(features: Tensor) -> Tensor:
+        h = stages[0](features if start.numel() == count else features[start])
+        for step, stage in zip(steps, stages[1:], strict=True):
+            h = stage(_propagate(h, step))
+        return fixed.to(h.dtype).index_copy(0, moved, h)
+
+    return logits
+
+
+def _hulls(seeds: Tensor, edge_index: Tensor, num_nodes: int, hops: int) -> list[Tensor]:
+    """Return bool [num_nodes] for 0 ... hops: the nodes within that many hops of the seeds."""
+    hull = torch.zeros(num_nodes, dtype=torch.bool, device=edge_index.device)
+    hull[seeds] = True
+    hulls = [hull]
+    source, target = edge_index
+    for _ in range(hops):
+        hull = hull.clone()
+        hull[target[hulls[-1][source]]] = True
+        hulls.append(hull)
+    return hulls
+
+
+def _steps(
+    matrix: Tensor,
+    stages: Sequence[RowWise],
+    x: Tensor,
+    count: int,
+    reached: list[Tensor],
+    active: list[Tensor],
+) -> tuple[list[_Step], Tensor]:
+    """Return the propagations between active rows, and h_K [N + count, a], valid outside R_K."""
+    values = stages[0](x)
+    values = torch.cat([values, values.new_zeros((count, values.shape[1]))])
+    steps = []
+    for number, stage in enumerate(stages[1:], start=1):
+        # A row outside R_l has no neighbour in R_{l-1}, so that these sums are its value; for a row
+        # inside they are the constant part.
+        rest = matrix.to(values.dtype) @ values
+        rows, columns = active[number], active[number - 1]
+        block = csr_block(matrix.to(values.dtype), rows, columns)
+        transposed = csr_block(matrix.to(values.dtype), columns, rows)  # of a symmetric matrix
+        steps.append(_Step(block, transposed, rest[rows]))
+        if number < len(stages) - 1:
+            values = stage(rest)
+            values[reached[number]] = 0.0
+    return steps, rest
+
+
+class _Propagation(torch.autograd.Function):
+    """matrix @ dense + constant; the given transpose saves torch's transposition per backward."""
+
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, step: _Step) -> Tensor:
+        ctx.transposed = step.transposed
+        return torch.addmm(step.constant, step.matrix, dense)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.transposed @ gradient, None
+
+
+def _propagate(dense: Tensor, step: _Step) -> Tensor:
+    return cast(Tensor, _Propagation.apply(dense, step))  # type: ignore[no-untyped-call]
+
+
+LinkedLogits = Callable[[Tensor, Tensor], Tensor]
+
+
+def linked_logits(
+    model: Alternating, x: Tensor, edge_index: Tensor, candidates: Tensor, targets: Tensor
+) -> LinkedLogits:
+    """Return the map from features [n, d] and weights [n, m] of links to logits [t, num_classes].
+
+    With weights of 0 and 1 it equals the model's own forward pass on the graph that has the links
+    of weight 1, up to rounding (1e-5 in the tests).
+
+    Args:
+        model: in evaluation mode, its parameters frozen.
+        x: float [N, d], features of the existing nodes.
+        edge_index: int64 [2, e], both directions of each edge of the clean graph.
+        candidates: int64 [m], distinct existing nodes that every injected node may be linked to.
+        targets: int64 [t], existing nodes.
+    """
+    num_nodes = x.shape[0]
+    first, *others = model.stages()
+    norm = model.normalisation
+    ones = torch.ones(edge_index.shape[1], dtype=x.dtype, device=x.device)
+    matrix = norm.unscaled.matrix(edge_index, num_nodes, ones)
+    degrees = torch.bincount(edge_index[0], minlength=num_nodes).to(x.dtype)
+    with torch.no_grad():
+        existing = first(x)
+
+    def logits(features: Tensor, weights: Tensor) -> Tensor:
+        scale = norm.scale(degrees.index_add(0, candidates, weights.sum(0)))[:, None]
+        new_scale = norm.scale(weights.sum(1))[:, None]
+        h, new = existing, first(features)
+        for stage in others:
+            h, new = scale * h, new_scale * new
+            sums = symmetric_product(matrix, h).index_add(0, candidates, weights.T @ new)
+            new = stage(new_scale * (norm.loop * new + weights @ h[candidates]))
+            h = stage(scale * sums)
+        return h[targets]
+
+    return logits
+
+
+def pair_gradients(
+    model: Alternating,
+    x: Tensor,
+    edge_index: Tensor,
+    targets: Tensor,
+    objective: Callable[[Tensor], Tensor],
+    edge_weight: Tensor | None = None,
+) -> PairGradients:
+    """Return the gradient of an objective with respect to the weight of every pair of nodes.
+
+    Args:
+        model: in evaluation mode, its parameters frozen.
+        x: float [N, d].
+        edge_index: int64 [2, 2E], both directions of each edge.
+        targets: int64 [t].
+        objective: from logits float [t, num_classes] to a scalar.
+        edge_weight: float [2E], the same in both directions (default: 1).
+    """
+    num_nodes = x.shape[0]
+    if edge_weight is None:
+        edge_weight = torch.ones(edge_index.shape[1], dtype=x.dtype, device=x.device)
+    matrix, _ = _with_loops(model.normalisation, edge_index, edge_weight, num_nodes)
+    degrees = x.new_zeros(num_nodes).index_add(0, edge_index[0], edge_weight).requires_grad_()
+    first, *others = model.stages()
+    inputs, outputs = [], []
+    with torch.no_grad():
+        h = first(x).requires_grad_()  # so that there is a graph even if the scale is constant
+    with torch.enable_grad():
+        scale = model.normalisation.scale(degrees)[:, None]
+        for stage in others:
+            inputs.append(scale * h)
+            outputs.append(symmetric_product(matrix, inputs[-1]))
+            h = stage(scale * outputs[-1])
+        value = objective(h[targets])
+        of_degrees, *of_outputs = torch.autograd.grad(
+            value, [degrees, *outputs], materialize_grads=True
+        )
+    # On torch 2.4, materialized zeros require a gradient as their tensors do.
+    parts = (torch.cat(inputs, dim=1), torch.cat(of_outputs, dim=1), of_degrees)
+    return PairGradients(*(part.detach() for part in parts))
+
+
+def pair_logits(
+    model: Alternating, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """Return the map from weights [m] of pairs to logits [t, num_classes] of the targets.
+
+    With weights of 0 and 1 it equals the model's own forward pass on the graph that has the pairs
+    of weight 1, up to rounding (1e-5 in the tests).
+
+    Args:
+        model: in evaluation mode, its parameters frozen.
+        x: float [N, d].
+        edge_index: int64 [2, 2E], both directions of each edge of the clean graph.
+        pairs: int64 [2, m], undirected, each once, first < second; edges or not.
+        targets: int64 [t].
+    """
+    num_nodes = x.shape[0]
+    kept = edge_index[:, ~_among(edge_index, pairs, num_nodes)]
+    both = torch.cat([pairs, pairs.flip(0)], dim=1)
+    every = torch.cat([both, kept], dim=1)
+    ones = torch.ones(every.shape[1], dtype=x.dtype, device=x.device)
+    matrix, places = _with_loops(model.normalisation, every, ones, num_nodes)
+    degrees = torch.bincount(kept[0], minlength=num_nodes).to(x.dtype)
+    layout = _Layout(matrix, places[: both.shape[1]], pairs)
+    first, *others = model.stages()
+    with torch.no_grad():
+        start = first(x)
+
+    def logits(weights: Tensor) -> Tensor:
+        added = degrees.index_add(0, pairs[0], weights).index_add(0, pairs[1], weights)
+        scale = model.normalisation.scale(added)[:, None]
+        h = start
+        for stage in others:
+            h = stage(scale * _weighted_product(weights, scale * h, layout))
+        return h[targets]
+
+    return logits
+
+
+def _with_loops(
+    norm: Normalisation, edge_index: Tensor, edge_weight: Tensor, num_nodes: int
+) -> tuple[Tensor, Tensor]:
+    """Return A + loop I as sparse CSR, and the place int64 [e + N] of each entry given."""
+    plain = norm.unscaled
+    rows, columns = plain.places(edge_index, num_nodes)
+    layout, order = csr_layout(rows, columns, num_nodes)
+    values = plain.entries(edge_index, num_nodes, edge_weight)
+    return with_values(layout, values[order]), order.argsort()
+
+
+def _among(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
+    """Return bool [e]: which edges are among the pairs."""
+    codes = edge_index.amin(0) * num_nodes + edge_index.amax(0)
+    return torch.isin(codes, pairs[0] * num_nodes + pairs[1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """A symmetric matrix, some of whose entries are weights.
+
+    Attributes:
+        matrix: sparse CSR [n, n] with all other values.
+        places: int64 [2m], positions of the weights: in one direction, then in the other.
+        pairs: int64 [2, m].
+    """
+
+    matrix: Tensor
+    places: Tensor
+    pairs: Tensor
+
+
+class _WeightedProduct(torch.autograd.Function):
+    """Product with a symmetric matrix, differentiable in its weights and in the dense factor."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, dense: Tensor, layout: _Layout) -> Tensor:
+        values = layout.matrix.values().clone()
+        values[layout.places] = weights.repeat(2)
+        matrix = with_values(layout.matrix, values)
+        ctx.save_for_backward(dense)
+        ctx.layout, ctx.matrix = layout, matrix
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        (dense,) = ctx.saved_tensors
+        i, j = ctx.layout.pairs
+        of_weights = (gradient[i] * dense[j]).sum(1) + (gradient[j] * dense[i]).sum(1)
+        return of_weights, ctx.matrix @ gradient, None
+
+
+def _weighted_product(weights: Tensor, dense: Tensor, layout: _Layout) -> Tensor:
+    return cast(Tensor, _WeightedProduct.apply(weights, dense, layout))  # type: ignore[no-untyped-call]

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from grb_check.attacks.flip_trials import Changed, Moves, joined, one_move, parts_of
+from grb_check.attacks.protocol import Changed, Moves, joined, one_move, parts_of
 from grb_check.gradients.alternating import Alternating
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.victims.sparse import csr_matrix

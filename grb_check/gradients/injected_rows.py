@@ -1,6 +1,6 @@
 """Logits as a function of the features of injected nodes, for modules around PyG's layers.
 
-`injected_features` needs a model that declares its layers. Here a module of any kind runs its own
+`alternating` needs a model that declares its layers. Here a module of any kind runs its own
 `forward`, in which each layer of PyG is replaced by its restriction to the rows that injected nodes
 change and targets need (`changed_rows`), with all other rows taken from a recorded call. The rest
 of the module, such as norms, activations and skip connections, is called on fewer rows.

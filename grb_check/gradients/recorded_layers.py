@@ -1,8 +1,8 @@
 """Modules of PyG's layers as propagations with row-wise maps in between.
 
-The normalisations are found as in `propagations`. The row-wise maps are the module itself, called
+The normalisations are found as in `layer_factors`. The row-wise maps are the module itself, called
 with chosen rows and no edges, in which each layer's `propagate` returns what it is told to. That
-all else is row by row is not certain of a module, so `flip_trials` compares with its own output.
+all else is row by row is not certain of a module, so a trial compares with its own output.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from grb_check.attacks.flip_trials import Moves
+from grb_check.attacks.protocol import Moves
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import DeltaTrials, Receive
 from grb_check.gradients.layer_calls import keeping_state, layers_of
-from grb_check.gradients.normalisation import Normalisation
-from grb_check.gradients.propagations import (
+from grb_check.gradients.layer_factors import (
     fitted_normalisations,
     fixed_noise,
     recorded,
     sent_to,
     weighted_graph,
 )
+from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.trial import Answers, agrees
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter

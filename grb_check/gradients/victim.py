@@ -9,18 +9,21 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from grb_check.attacks.edges.forward_trials import ForwardTrials
-from grb_check.attacks.flip_trials import FlipTrials
-from grb_check.attacks.pair_gradients import PairGradients
+from grb_check.attacks.edges.answer_search import ForwardTrials
+from grb_check.attacks.protocol import FlipTrials, PairGradients
 from grb_check.errors import GradientError
-from grb_check.gradients.alternating import Alternating, as_alternating
+from grb_check.gradients.alternating import (
+    Alternating,
+    as_alternating,
+    injected_logits,
+    linked_logits,
+    pair_gradients,
+    pair_logits,
+)
 from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
 from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
-from grb_check.gradients.injected_features import injected_logits
-from grb_check.gradients.injected_links import linked_logits
 from grb_check.gradients.injected_rows import injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
-from grb_check.gradients.pair_weights import pair_gradients, pair_logits
 from grb_check.gradients.recorded_layers import recorded_trials
 from grb_check.victims.checks import check_output
 from grb_check.victims.conventions import Adapter

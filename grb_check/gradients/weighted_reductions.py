@@ -7,12 +7,11 @@ degrees, variances and other moments weighted moments, and so does all that is c
 * a sum of m_e becomes sum_e w_e m_e; a count, which is a sum of ones, becomes sum_e w_e;
 * a mean of PyG is sum_e w_e m_e / sum_e w_e, and sum_e w_e m_e where all weights are 0;
 * a product becomes that of 1 + w_e (m_e - 1);
-* a maximum or minimum is that of `relaxed_maximum`;
+* a maximum or minimum is that of `for_maximum`;
 * entries of a matrix made from edges are multiplied by w_e; in a module with layers of PyG, which
   may be given that matrix, the layers are given its edges instead;
 * integer counts and sums, of which there is no gradient, are rounded;
-* quantiles, sorted and sequential aggregations of PyG are those of `ranked_aggregations` and
-  `gated_sequences`.
+* quantiles, sorted and sequential aggregations of PyG are those of `aggregations`.
 
 A reduction is recognised by its index: a row of a matrix [2, f] of edges of the graph, of which
 some may be missing and to which self-loops may have been added; its weights are looked up there. An
@@ -35,14 +34,57 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch_geometric.nn.aggr import MeanAggregation
-from torch_geometric.utils import is_torch_sparse_tensor
+from torch_geometric.utils import is_torch_sparse_tensor, scatter
 
 from grb_check.errors import GradientError
+from grb_check.gradients.aggregations import RANKED, SEQUENCES
 from grb_check.gradients.averaging import first_argument
-from grb_check.gradients.gated_sequences import SEQUENCES
 from grb_check.gradients.layer_calls import layers_of
-from grb_check.gradients.ranked_aggregations import RANKED
-from grb_check.gradients.relaxed_maximum import along, for_maximum, lonely
+
+
+def for_maximum(
+    messages: Tensor, weights: Tensor, index: Tensor, dim: int, without: Tensor
+) -> Tensor:
+    """Return messages whose maximum at each node is that of the messages of weight 1.
+
+    A message m_e moves with its weight from the lowest at its node, low_i, to its own value, v_e =
+    w_e m_e + (1 - w_e) low_i; sum_i w (1 - w) relu(m - max_i v) is added, without which absent
+    messages would have no gradient.
+
+    Args:
+        messages: float, f long along dimension `dim`.
+        weights: float [f].
+        index: int64 [f], the node of each message.
+        dim: the dimension.
+        without: float, N long along dimension `dim`: values of nodes whose weights are all 0.
+    """
+    num_nodes = without.shape[dim]
+
+    def reduced(values: Tensor, reduce: str) -> Tensor:
+        of_nodes: Tensor = scatter(values, index, dim=dim, dim_size=num_nodes, reduce=reduce)
+        return of_nodes.index_select(dim, index)
+
+    crowded = along(~lonely(weights, index, num_nodes), messages, dim)
+    weights = along(weights, messages, dim)
+    low = torch.where(crowded, reduced(messages, "min"), without.index_select(dim, index))
+    moved = weights * messages + (1 - weights) * low
+    excess = torch.where(crowded, torch.relu(messages - reduced(moved, "max")), 0.0)
+    return moved + reduced(weights * (1 - weights) * excess, "sum")
+
+
+def lonely(weights: Tensor, index: Tensor, num_nodes: int) -> Tensor:
+    """Return bool [f]: whether all messages to the node of an edge have a weight of 0."""
+    with torch.no_grad():
+        return (weights.new_zeros(num_nodes).index_add(0, index, weights) == 0)[index]
+
+
+def along(values: Tensor, tensor: Tensor, dim: int) -> Tensor:
+    """Return values [f] in the shape that broadcasts along dimension `dim` of a tensor."""
+    shape = [1] * tensor.dim()
+    shape[dim] = -1
+    values = values if values.dtype == torch.bool else values.to(tensor.dtype)
+    return values.view(shape)
+
 
 _EXPONENTIALS: Final = (torch.exp, torch.exp_, Tensor.exp, Tensor.exp_)
 _SUMS: Final = (
@@ -266,7 +308,9 @@ class _WeightedReductions(TorchFunctionMode):
                 weights, first = self._weights_of_edges(base, transposed=True), offset // 2
             if weights is not None:
                 return weights[first : first + length]
-        return self.given if length == self.given.numel() else None
+        # As many as there are nodes: more likely the graph of each node, by which they are pooled.
+        of_all_edges = length == self.given.numel() != self.edges.num_nodes
+        return self.given if of_all_edges else None
 
     def _weights_of_edges(self, edges: Tensor, transposed: bool = False) -> Tensor | None:
         """Return the weights of int64 [2, f], or None if these are no edges of the graph."""

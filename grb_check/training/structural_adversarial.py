@@ -31,11 +31,10 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.edge_search import Plan
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set, local_budgets
 from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
-from grb_check.attacks.edges.greedy import Plan
 from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of
-from grb_check.attacks.edges.removable import local_budgets
 from grb_check.attacks.objectives import OBJECTIVES, objective_named
 from grb_check.attacks.threat import apply
 from grb_check.errors import UsageError, choose
@@ -74,7 +73,7 @@ class StructuralSettings:
         local_budget: flips at each node, as a share of its degree, rounded down (default: 0.5, the
             paper); None: no such limit, which makes the attack a PR-BCD.
         steps: of the attack in each iteration (default: 5, the authors' code).
-        step_size: see `flip_weights.stepped`.
+        step_size: see `flip_sources.stepped`.
         block_size: pairs whose flips are relaxed, see `ModificationPrbcd`.
         objective: maximised by the attack, one of `attacks.objectives.OBJECTIVES` (default: the
             authors' code).

@@ -8,7 +8,7 @@ from alternating import gcn_of, gin_of, victim_of
 from strategies import LinearModel, UnweightedModel, graph_of
 from torch.nn import functional as F
 
-from grb_check.attacks.pair_gradients import PairGradients, mean_of
+from grb_check.attacks.protocol import PairGradients, mean_of
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.victims.sparse import csr_matrix, entries, with_values
 

@@ -20,7 +20,7 @@ from torch_geometric.nn import (
 )
 
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.flip_trials import FlipTrials, Moves
+from grb_check.attacks.protocol import FlipTrials, Moves
 from grb_check.gradients import flip_deltas
 from grb_check.gradients.flip_deltas import DeltaTrials
 from grb_check.gradients.recorded_layers import FixedRows

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.utils import coalesce, to_undirected
 
-from grb_check.gradients.alternating import Alternating
-from grb_check.gradients.injected_features import injected_logits
+from grb_check.gradients.alternating import Alternating, injected_logits
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
 

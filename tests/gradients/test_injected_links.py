@@ -10,8 +10,7 @@ from strategies import graphs
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.gradients.alternating import Alternating
-from grb_check.gradients.injected_links import linked_logits
+from grb_check.gradients.alternating import Alternating, linked_logits
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.utils import degree, to_dense_adj
 
-from grb_check.attacks.pair_gradients import PairGradients
+from grb_check.attacks.protocol import PairGradients
 from grb_check.gradients import layer_factors
 from grb_check.gradients.edge_weights import pair_graph
 from grb_check.gradients.layer_factors import LayerFactors

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.gradients.pair_weights import pair_gradients, pair_logits
+from grb_check.gradients.alternating import pair_gradients, pair_logits
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
 

@@ -211,3 +211,22 @@ def test_logits_far_apart_do_not_overflow() -> None:
     output = weighted(module, x, graph, weights)
     assert torch.isfinite(output).all()
     assert torch.isfinite(torch.autograd.grad(output.sum(), weights)[0]).all()
+
+
+class Pooled(nn.Module):
+    """The sum over all nodes of a sum over neighbours."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        sums = torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[0]])
+        return torch.zeros_like(x[:1]).index_add(0, torch.zeros(len(x), dtype=torch.int64), sums)
+
+
+def test_nodes_are_not_edges_if_there_are_as_many() -> None:
+    """Six nodes and six edges: the index of the nodes' graphs is as long as that of the edges."""
+    x = torch.randn(6, 4, dtype=torch.float64)
+    graph = pair_graph(
+        torch.empty(2, 0, dtype=torch.int64), torch.tensor([[0, 1, 2], [1, 2, 3]]), 6
+    )
+    weights = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
+    actual = weighted(Pooled(), x, graph, weights)
+    torch.testing.assert_close(actual, Pooled()(x, graph.real_edges(weights > 0)))

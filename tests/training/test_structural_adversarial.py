@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from grb_check import AdversarialSettings
-from grb_check.attacks.edges.edge_set import edge_set
-from grb_check.attacks.edges.removable import local_budgets
+from grb_check.attacks.edges.edge_set import edge_set, local_budgets
 from grb_check.attacks.modification.lrbcd import ModificationLrbcd
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import GradientError, UsageError

@@ -1,7 +1,14 @@
-"""Sources of candidate flips: a model's gradient for all pairs, or for random ones."""
+"""Sources of candidate flips: a model's gradient for all pairs, or for random ones.
+
+Flips as weights between 0 and 1: their gains, the step along these, and the projection.
+
+Shared by the attacks on a single graph and on sets of graphs: each row is one graph, with its own
+budget.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -9,12 +16,216 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.best_flips import Ranked, best_flips
 from grb_check.attacks.edges.edge_set import EdgeSet
-from grb_check.attacks.edges.flip_weights import gains_of_flips
 from grb_check.attacks.objectives import Objective
-from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.protocol import DifferentiableModel, PairGradients
 from grb_check.errors import GradientError
+
+_Change = Callable[[Tensor], Tensor]
+
+BLOCK: Final = 2**21  # pairs in a block, 8 MiB of float32
+FIRST: Final = 2**17  # a small first block, whose best gains bound the rest
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Flips by descending gain.
+
+    Attributes:
+        codes: int64 [k].
+        gains: float [k], the first-order gain of the objective by each flip.
+    """
+
+    codes: Tensor
+    gains: Tensor
+
+
+def best_flips(
+    gradients: PairGradients,
+    edges: EdgeSet,
+    rows: Tensor,
+    forbidden: Tensor,
+    count: int,
+    nodes: Tensor | None = None,
+) -> Ranked:
+    """Return the `count` pairs with an end in `rows` whose flip raises the objective most.
+
+    The gain of adding a pair is its gradient, that of removing an edge minus its gradient. The
+    result is that of the dense N x N gradient, in the memory of a few blocks. Rows are sorted by
+    the size of their gradient, so that pairs which cannot reach the best found so far are skipped
+    by the bound :math:`|v_i||u_j| + |v_j||u_i| + |t_i + t_j|`.
+
+    Args:
+        gradients: of the graph with these edges.
+        edges: of the current graph.
+        rows: int64 [m], distinct nodes.
+        forbidden: int64 [f], codes of pairs that may not be flipped.
+        count: number of pairs; fewer are returned if there are fewer.
+        nodes: bool [N], the nodes that both ends must be among; None for all.
+    """
+    rows = rows if nodes is None else rows[nodes[rows]]
+    if count <= 0 or not rows.numel():
+        return Ranked(rows.new_empty(0), gradients.degrees.new_empty(0))
+    scan = _Scan(gradients, edges, rows, forbidden, nodes)
+    codes, gains = rows.new_empty(0), gradients.degrees.new_empty(0)
+    start, size, found, pending = 0, FIRST, [(codes, gains)], 0
+    while start < rows.numel():
+        size = max(1, min(size // edges.num_nodes, rows.numel() - start))
+        lowest = float(gains[-1]) if gains.numel() == count else -math.inf
+        found.append(scan.above(start, size, lowest, count))
+        pending += found[-1][0].numel()
+        start, size = start + size, BLOCK
+        if pending >= count or start == rows.numel():  # merge rarely: each merge sorts everything
+            every, values = (torch.cat(parts) for parts in zip(*found, strict=True))
+            gains, order = values.topk(min(count, values.numel()))
+            codes = every[order]
+            found, pending = [(codes, gains)], 0
+    return Ranked(codes, gains)
+
+
+class _Scan:
+    """Blocks of the matrix of gains; each pair appears in the row of the end that comes first."""
+
+    def __init__(
+        self,
+        gradients: PairGradients,
+        edges: EdgeSet,
+        rows: Tensor,
+        forbidden: Tensor,
+        nodes: Tensor | None,
+    ) -> None:
+        self._gradients, self._edges = gradients, edges
+        num_nodes = edges.num_nodes
+        self._sent = gradients.inputs.norm(dim=1)
+        self._received = gradients.outputs.norm(dim=1)
+        first = self._received.new_zeros(num_nodes)
+        first[rows] = 1 + self._received[rows] / self._received.max().clamp(min=1e-30)
+        self._order = first.argsort(descending=True, stable=True)  # rows first, largest first
+        self._place = torch.empty_like(self._order)
+        self._place[self._order] = torch.arange(num_nodes, device=rows.device)
+        if nodes is not None:  # places from here on are in no block
+            self._order = self._order[nodes[self._order]]
+            first_closed = self._order.numel()
+            self._place.fill_(first_closed)
+            self._place[self._order] = torch.arange(first_closed, device=rows.device)
+        self._present = self._located(edges.codes)
+        self._forbidden = self._located(forbidden)
+
+    def above(self, start: int, size: int, lowest: float, count: int) -> tuple[Tensor, Tensor]:
+        """Return codes and gains of the best `count` above `lowest` in `size` rows from `start`."""
+        rows, places = self._order[start : start + size], self._reachable(start, size, lowest)
+        gains = self._gradients.block(rows, self._order[places])
+        self._at(gains, self._present, start, places, torch.neg)
+        self._at(gains, self._forbidden, start, places, _never)
+        # Each pair of two rows of this block counts once; a node has no pair with itself.
+        inner = int(torch.searchsorted(places, start + size))
+        own = torch.arange(start, start + size, device=places.device)
+        gains[:, :inner].masked_fill_(places[:inner] <= own[:, None], -math.inf)
+        found = (gains > lowest).flatten().nonzero().squeeze(1)
+        values = gains.flatten()[found]
+        values, best = values.topk(min(count, values.numel()))
+        row, column = found[best] // places.numel(), found[best] % places.numel()
+        ends = torch.stack([rows[row], self._order[places[column]]])
+        return self._edges.encode(ends), values
+
+    def _reachable(self, start: int, size: int, lowest: float) -> Tensor:
+        """Return places from `start` on whose pairs with the block's rows may exceed `lowest`."""
+        places = torch.arange(start, self._order.numel(), device=self._order.device)
+        if lowest == -math.inf:
+            return places
+        rows, columns = self._order[start : start + size], self._order[start:]
+        t = self._gradients.degrees
+        bound = self._received[rows].max() * self._sent[columns]
+        bound += self._sent[rows].max() * self._received[columns]
+        bound += t[rows].abs().max() + t[columns].abs()
+        return places[~(bound * (1 + 1e-5) <= lowest)]  # NaN is not a bound
+
+    def _located(self, codes: Tensor) -> Tensor:
+        """Return places [2, m] of the ends of pairs, the end that comes first as a row on top."""
+        places = self._place[self._edges.ends(codes)]
+        places = torch.stack([places.amin(0), places.amax(0)])
+        return places[:, places[0].argsort()]
+
+    def _at(
+        self, gains: Tensor, located: Tensor, start: int, places: Tensor, change: _Change
+    ) -> None:
+        """Change the gains [r, c] of the pairs that are in the block, in place."""
+        edge = located[0].new_tensor([start, start + gains.shape[0]])
+        low, high = torch.searchsorted(located[0], edge).tolist()
+        row, column = located[:, low:high]
+        where = torch.searchsorted(places, column).clamp(max=max(0, places.numel() - 1))
+        held = (
+            places[where] == column if places.numel() else torch.zeros_like(row, dtype=torch.bool)
+        )
+        row, where = row[held] - start, where[held]
+        gains[row, where] = change(gains[row, where])
+
+
+def _never(gains: Tensor) -> Tensor:
+    return torch.full_like(gains, -math.inf)
+
+
+SETTLING: Final = 10  # steps after which the step size begins to fall
+NEGLIGIBLE: Final = 1e-4  # weights up to this are dropped
+_HALVINGS: Final = 60
+
+
+def gains_of_flips(value: Callable[[Tensor], Tensor], present: Tensor, flipped: Tensor) -> Tensor:
+    """Return the gain of flipping each pair a little more, float [m]; 0 where it is not finite.
+
+    Args:
+        value: from weights of the pairs float [m], 0 for none and 1 for an edge, to the objective.
+        present: bool [m], which pairs are edges.
+        flipped: float [m], 0 to 1, how much each pair is flipped.
+    """
+    was = present.to(flipped.dtype)
+    variable = flipped.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        total = value(was + (1 - 2 * was) * variable)
+        (gradient,) = torch.autograd.grad(total, variable)
+    return torch.where(gradient.isfinite(), gradient, 0.0)
+
+
+def stepped(weights: Tensor, gains: Tensor, budgets: Tensor, step_size: float, step: int) -> Tensor:
+    r"""Return weights float [V, m] after a step along the gains [V, m], not yet projected.
+
+    Its size is relative to the mean size of the largest gains of each row, as many as its budget,
+    so that it depends neither on the number of nodes nor on the scale of the objective, and decays
+    as :math:`1 / \sqrt{1 + t / 10}`.
+
+    Args:
+        gains: -inf where there is no pair.
+        budgets: int64 [V].
+        step: t, from 0.
+    """
+    most = min(int(budgets.max()), gains.shape[1])
+    largest = gains.topk(most, dim=1).values
+    place = torch.arange(most, device=gains.device)
+    counted = (place < budgets[:, None]) & largest.isfinite()
+    mean = largest.abs().where(counted, 0.0).sum(1) / counted.sum(1).clamp(min=1)
+    size = step_size / math.sqrt(1 + step / SETTLING)
+    return weights + size * gains / mean.clamp(min=1e-30)[:, None]
+
+
+def project(weights: Tensor, budgets: Tensor) -> Tensor:
+    r"""Project on weights [V, m] with :math:`0 \le p_k \le 1` and row sums of at most budgets [V].
+
+    `Topology Attack and Defense <https://arxiv.org/abs/1906.04214>`_ (Xu et al. 2019, equation 11):
+    clip p - mu, with mu found by bisection, of all rows at once.
+    """
+    clipped = weights.clamp(0, 1)
+    over = clipped.sum(1) > budgets
+    if not bool(over.any()):
+        return clipped
+    low, high = weights.amin(1).double() - 1, weights.amax(1).double()
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        lowered = weights - middle.to(weights.dtype)[:, None]
+        above = lowered.clamp(0, 1).sum(1) > budgets
+        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
+    lowered = weights - high.to(weights.dtype)[:, None]
+    return torch.where(over[:, None], lowered.clamp(0, 1), clipped)
+
 
 CHOSEN: Final = 4  # one of that many random pairs becomes a candidate
 NO_GRADIENT: Final = (

@@ -10,11 +10,16 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.edge_set import EdgeSet
-from grb_check.attacks.edges.flip_sources import Aim, weighted_logits
-from grb_check.attacks.edges.flip_weights import NEGLIGIBLE, gains_of_flips, project, stepped
-from grb_check.attacks.edges.greedy import Plan, greedy_flips, held_targets
-from grb_check.attacks.edges.removable import removable
+from grb_check.attacks.edges.edge_search import Plan, greedy_flips, held_targets
+from grb_check.attacks.edges.edge_set import EdgeSet, removable
+from grb_check.attacks.edges.flip_sources import (
+    NEGLIGIBLE,
+    Aim,
+    gains_of_flips,
+    project,
+    stepped,
+    weighted_logits,
+)
 
 GREEDY_STEPS: Final = 20
 BISECTIONS: Final = 40
@@ -80,7 +85,7 @@ def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
 def ascend(
     relaxed: Relaxed, gains: Tensor, plan: Plan, budget: int, step_size: float, step: int
 ) -> Relaxed:
-    """Take one projected step along the gains [m] of flipping more, see `flip_weights.stepped`."""
+    """Take one projected step along the gains [m] of flipping more, see `flip_sources.stepped`."""
     budgets = torch.tensor([budget], device=gains.device)
     (weights,) = stepped(relaxed.weights[None], gains[None], budgets, step_size, step)
     if plan.room is not None:

@@ -15,6 +15,70 @@ from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Threat
 
+_STEP: Final = -0x61C8864680B583EB  # 2^64 / golden ratio, as an int64
+_FACTORS: Final = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+_BITS: Final = 24  # of a float32
+
+
+def new_key(generator: torch.Generator) -> int:
+    """Return a random key: draws under different keys are independent."""
+    return int(torch.randint(2**62, (1,), generator=generator))
+
+
+def uniform(key: int, *counters: Tensor) -> Tensor:
+    """Return a float32 in [0, 1) for each combination of counters, int64 of shapes that broadcast.
+
+    Each number is a hash of key and counters (that of SplitMix64, `Fast Splittable Pseudorandom
+    Number Generators <https://doi.org/10.1145/2714064.2660195>`_, Steele et al. 2014), so that no
+    draw depends on which graphs share a forward pass.
+    """
+    state = torch.tensor(key, device=counters[0].device)
+    for counter in counters:
+        state = _mixed(state + _STEP * (counter + 1))
+    return _shifted(state, 64 - _BITS).to(torch.float32) / 2**_BITS
+
+
+def _mixed(state: Tensor) -> Tensor:
+    """Apply the finaliser of SplitMix64; products wrap around."""
+    state = (state ^ _shifted(state, 30)) * _FACTORS[0]
+    state = (state ^ _shifted(state, 27)) * _FACTORS[1]
+    return state ^ _shifted(state, 31)
+
+
+def _shifted(state: Tensor, bits: int) -> Tensor:
+    """Shift to the right, filling with zeros."""
+    mask: int = 2 ** (64 - bits) - 1
+    return (state >> bits) & mask
+
+
+ROUNDINGS: Final = 8  # units in the last place, the error of sums of some hundred products
+
+
+def rounding_step(scale: Tensor) -> Tensor:
+    """Return the resolution of gains that are sums of terms of this size.
+
+    Gains of flips that are equivalent by symmetry differ in their last bits, and a flip without
+    effect has a gain of about 1e-8, of either sign, instead of 0; these bits depend on the
+    processor. As multiples of a step such gains are equal, or 0, on (nearly) all processors, unless
+    a gain happens to lie between two multiples.
+
+    Args:
+        scale: float [...], finite, the size of the terms, or of the largest gain if unknown.
+
+    Returns:
+        float [...], a power of two, so that its multiples are exact; at least `ROUNDINGS` units in
+        the last place of `scale`.
+    """
+    _, exponent = torch.frexp(scale.clamp(min=1e-30))
+    return torch.ldexp(torch.full_like(scale, ROUNDINGS * torch.finfo(scale.dtype).eps), exponent)
+
+
+def quantised(gains: Tensor, scale: Tensor) -> Tensor:
+    """Round gains [...] to multiples of the step for their scale [...]."""
+    step = rounding_step(scale)
+    return (gains / step).round() * step
+
+
 TOGETHER: Final = 150_000  # nodes plus directed edges in one pass, about 0.5 GB
 
 

@@ -8,10 +8,10 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.edge_search import EdgeSearchSettings
-from grb_check.attacks.edges.removable import shortfall
-from grb_check.attacks.graph_sets.flip_sources import Search, row_objective, search_of
-from grb_check.attacks.graph_sets.flipped_graphs import FlippedGraphs
+from grb_check.attacks.edges.edge_set import shortfall
+from grb_check.attacks.graph_sets.candidate_flips import Search, row_objective, search_of
 from grb_check.attacks.graph_sets.graph_list import graph_list, no_flips
+from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat
 

@@ -2,24 +2,172 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.removable import within_capacity
-from grb_check.attacks.graph_sets.flip_sources import Search
-from grb_check.attacks.graph_sets.flipped_graphs import (
-    FlippedGraphs,
-    flip_graphs,
-    flips_left,
-    unflipped,
+from grb_check.attacks.edges.edge_set import removable, within_capacity
+from grb_check.attacks.graph_sets.candidate_flips import RankedRows, Search, row_objective
+from grb_check.attacks.graph_sets.graph_list import (
+    GraphList,
+    append_flips,
+    count_flips,
+    new_key,
+    no_flips,
+    packed,
+    quantised,
+    uniform,
 )
-from grb_check.attacks.graph_sets.graph_list import append_flips, count_flips, packed
-from grb_check.attacks.graph_sets.keyed_random import new_key, uniform
-from grb_check.attacks.graph_sets.pair_ranking import RankedRows
-from grb_check.attacks.graph_sets.try_flips import best_tried
+
+
+@dataclass(frozen=True, eq=False)
+class FlippedGraphs:
+    """V graphs with flips made in them, and what the model predicts for them.
+
+    Attributes:
+        owners: int64 [V], which graphs of the `GraphList`.
+        flips: int64 [V, B].
+        held: bool [V], whether a graph is still classified as labelled.
+        margin: float [V], largest logit of another class minus that of the label. It is rounded, so
+            that flips which are equivalent by symmetry have equal margins.
+    """
+
+    owners: Tensor
+    flips: Tensor
+    held: Tensor
+    margin: Tensor
+
+    def beats(self, other: FlippedGraphs) -> Tensor:
+        """Whether a graph is misclassified here only, or likewise with a higher margin, bool [V].
+
+        This decides in the end, whatever objective the gradients are of.
+        """
+        higher = (self.held == other.held) & (self.margin > other.margin)
+        return (~self.held & other.held) | higher
+
+    def at(self, rows: Tensor) -> FlippedGraphs:
+        """Return some of the graphs, by index int64 [m] or mask bool [V]."""
+        return FlippedGraphs(
+            self.owners[rows], self.flips[rows], self.held[rows], self.margin[rows]
+        )
+
+    def where(self, chosen: Tensor, other: FlippedGraphs) -> FlippedGraphs:
+        """Return these flips for the chosen graphs bool [V], the other's for the rest."""
+        return FlippedGraphs(
+            self.owners,
+            torch.where(chosen[:, None], self.flips, other.flips),
+            torch.where(chosen, self.held, other.held),
+            torch.where(chosen, self.margin, other.margin),
+        )
+
+    def better_of(self, other: FlippedGraphs) -> FlippedGraphs:
+        """Return the stronger flips for each graph, these if they are equally strong."""
+        return other.where(other.beats(self), self)
+
+    def with_rows(self, rows: Tensor, other: FlippedGraphs) -> FlippedGraphs:
+        """Return these graphs with the other's flips in these rows, int64 [m] or bool [V]."""
+        flips, held, margin = self.flips.clone(), self.held.clone(), self.margin.clone()
+        flips[rows], held[rows], margin[rows] = other.flips, other.held, other.margin
+        return FlippedGraphs(self.owners, flips, held, margin)
+
+
+def flip_graphs(search: Search, owners: Tensor, flips: Tensor) -> FlippedGraphs:
+    """Make flips int64 [V, B] in graphs int64 [V], and predict them in a forward pass."""
+    graphs = search.graphs
+    if not owners.numel():
+        return FlippedGraphs(owners, flips, owners > 0, graphs.x.new_empty(0))
+    logits, labels = graphs.logits(owners, flips), graphs.labels[owners]
+    margin = quantised(row_objective("margin")(logits, labels), logits.abs().amax(1))
+    return FlippedGraphs(owners, flips, logits.argmax(1) == labels, margin)
+
+
+def unflipped(search: Search) -> FlippedGraphs:
+    """Return the graphs that can be attacked, without flips."""
+    owners = search.graphs.attackable()
+    budgets = search.graphs.budgets[owners]
+    width = int(budgets.minimum(search.graphs.pair_counts[owners]).max()) if owners.numel() else 0
+    return flip_graphs(search, owners, no_flips(owners.numel(), width, owners))
+
+
+def flips_left(graphs: GraphList, made: FlippedGraphs) -> Tensor:
+    """Return how many flips each graph has left, at most as many as it has pairs, int64 [V]."""
+    budgets = graphs.budgets[made.owners].minimum(graphs.pair_counts[made.owners])
+    return budgets - count_flips(made.flips)
+
+
+def without_isolating(search: Search, owners: Tensor, flips: Tensor) -> Tensor:
+    """Return flips [V, B] without removals that would isolate a node, if that is not allowed.
+
+    Of several removals at a node the first ones in the row are kept.
+    """
+    if search.isolate or not flips.numel():
+        return flips
+    copies = search.graphs.copies(owners)
+    given, pairs = copies.pairs(flips)
+    removed = copies.clean.has(copies.clean.encode(pairs))
+    ends, degrees = pairs[:, removed].cpu(), copies.clean.degrees().cpu()
+    stays = ~removable(ends, degrees, isolate=False).to(flips.device)
+    kept = flips[given]
+    kept[removed.nonzero().squeeze(1)[stays]] = -1
+    return packed(flips.masked_scatter(given, kept))
+
+
+WAVES: Final = (4, 12, 16, 32, 64, 128, 256)  # candidates tried before graphs may drop out
+
+
+def best_tried(search: Search, made: FlippedGraphs, candidates: Tensor) -> FlippedGraphs:
+    """Make the strongest of its candidates in each graph, whether or not it helps.
+
+    All graphs share the forward passes; misclassified ones drop out. A gradient holds for small
+    weights; the effect of a whole flip is only known by making it.
+
+    Args:
+        candidates: int64 [V, k], flips, the most promising first, -1 for none; a graph without
+            candidates stays unchanged.
+    """
+    best = made.with_rows(candidates[:, 0] >= 0, _worst_possible(made.at(candidates[:, 0] >= 0)))
+    start = 0
+    for width in _waves(candidates.shape[1]):
+        rows = (best.held & (candidates[:, start] >= 0)).nonzero().squeeze(1)
+        if not rows.numel():
+            break
+        wave = candidates[rows, start : start + width]
+        reached = _tried(search, made.at(rows), wave)
+        best = best.with_rows(rows, best.at(rows).better_of(reached))
+        start += width
+    return best
+
+
+def _waves(count: int) -> list[int]:
+    found, left = [], count
+    for wave in WAVES:
+        if left > 0:
+            found.append(min(wave, left))
+            left -= found[-1]
+    return found
+
+
+def _worst_possible(made: FlippedGraphs) -> FlippedGraphs:
+    """Return the graphs with predictions that all others beat."""
+    lowest = torch.full_like(made.margin, float("-inf"))
+    return replace(made, held=torch.ones_like(made.held), margin=lowest)
+
+
+def _tried(search: Search, made: FlippedGraphs, candidates: Tensor) -> FlippedGraphs:
+    """Make the best of candidates [V, k] in each graph."""
+    row, column = (candidates >= 0).nonzero().unbind(1)
+    flips = append_flips(made.flips[row], candidates[row, column][:, None])
+    variants = flip_graphs(search, made.owners[row], flips)
+    best = _worst_possible(made)
+    for each in range(candidates.shape[1]):
+        these = column == each
+        reached = variants.at(these)
+        rows = row[these]
+        best = best.with_rows(rows, best.at(rows).better_of(reached))
+    return best
+
 
 TRIES: Final = 64  # flips of a graph that are tried over all steps ...
 LEAST: Final = 4  # ... and at least in each step

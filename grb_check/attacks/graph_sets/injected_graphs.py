@@ -3,30 +3,108 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.graph_sets.flip_sources import RowObjective, row_objective
+from grb_check.attacks.graph_sets.candidate_flips import RowObjective, row_objective
 from grb_check.attacks.graph_sets.graph_list import GraphModel, passes
-from grb_check.attacks.links.best_columns import best_columns
-from grb_check.attacks.links.domains import domain_of
+from grb_check.attacks.links.domains import Step, domain_of
 from grb_check.attacks.links.feature_search import (
     FeatureSearchSettings,
     LogitsOfFeatures,
     ValuesOfFeatures,
+    best_features,
+    gradients,
+    homophily_of_nodes,
+    logits_of_features,
     maximise_each,
 )
-from grb_check.attacks.links.harmony import homophily_of_nodes
-from grb_check.attacks.links.steps import Step
-from grb_check.attacks.links.weak_targets import mean_probabilities
+from grb_check.attacks.links.links import mean_probabilities
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.threat import Perturbation, Threat, apply
+
+TRIED: Final = 3  # columns of a node that are tried, those of largest gradient
+STEPS: Final = 60  # in each of which one node of every group is tried
+LEAST: Final = 1e-6  # gain, relative to the value (or to 1, if larger)
+
+
+def best_columns(
+    values_for: Callable[[Tensor], ValuesOfFeatures],
+    rows: Tensor,
+    owners: Tensor,
+    *,
+    count: int,
+    highest: float,
+    moves: Tensor | None = None,
+) -> Tensor:
+    """Return one-hot rows [n, d], each group with a value no lower than before.
+
+    The nodes of a group take turns; the columns of largest gradient are tried and the best one
+    kept. A group is left when none of its nodes gained in a turn, or its value is high enough. A
+    relaxed search ends between columns, and the largest entry of a row is not always the best.
+
+    Args:
+        values_for, owners, count, highest, moves: as of `feature_search.maximise_each`.
+        rows: float [n, d], one-hot.
+    """
+    free = torch.ones_like(owners, dtype=torch.bool) if moves is None else moves.to(owners.device)
+    sizes = torch.bincount(owners[free], minlength=count)
+    place = torch.full_like(owners, -1)
+    place[free] = _ranks(owners[free], sizes)
+    idle = torch.zeros_like(sizes)
+    going = sizes > 0
+    best = rows.clone()
+    for step in range(STEPS):
+        groups = going.nonzero().squeeze(1)
+        if not groups.numel():
+            break
+        inside = going[owners]
+        values = values_for(groups.cpu())
+        turn = (place == step % sizes.clamp(min=1)[owners])[inside]
+        found, gained, top = _one_exchanged(values, best[inside], owners[inside], groups, turn)
+        best[inside] = found
+        idle[groups] = torch.where(gained, 0, idle[groups] + 1)
+        going[groups] = (idle[groups] < sizes[groups]) & (top < highest)
+    return best
+
+
+def _one_exchanged(
+    value_of: ValuesOfFeatures, rows: Tensor, owners: Tensor, groups: Tensor, turn: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows with the best columns at `turn` bool [n], one node of each group [h], whether
+    each group gained bool [h], and its value float64 [h]."""
+    number = torch.searchsorted(groups, owners)
+    variable = rows.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        values = value_of(variable)
+        (gradient,) = gradients(values.sum(), variable)
+    before = top = values.detach().double()
+    gains = gradient.masked_fill(rows > 0, -torch.inf)[turn]
+    for column in gains.topk(min(TRIED, rows.shape[1] - 1), dim=1).indices.unbind(1):
+        tried = variable.detach().clone()
+        tried[turn] = torch.nn.functional.one_hot(column, rows.shape[1]).to(rows)
+        with torch.no_grad():
+            reached = value_of(tried).double()
+        better = reached > top + LEAST * top.abs().clamp(min=1.0)
+        top = torch.where(better, reached, top)
+        rows = torch.where((turn & better[number])[:, None], tried, rows)
+    return rows, top > before, top
+
+
+def _ranks(owners: Tensor, sizes: Tensor) -> Tensor:
+    """Return the place of each entry among those of its group, int64 [n]."""
+    order = owners.argsort(stable=True)
+    starts = (sizes.cumsum(0) - sizes)[owners[order]]
+    ranks = torch.empty_like(owners)
+    ranks[order] = torch.arange(owners.numel(), device=owners.device) - starts
+    return ranks
+
 
 # With a single target these rise and fall with its margin, but are flat where that is large.
 FLAT: Final = ("tanh_margin", "held_margin", "probability_margin", "clipped_likelihood")
@@ -43,7 +121,7 @@ def model_on(model: DifferentiableModel, graph: Data) -> DifferentiableModel:
 def nodes_in_graphs(
     graph: Data, links: Tensor, threat: Threat, model: DifferentiableModel, owners: Tensor
 ) -> NodesInGraphs:
-    """Return injected nodes with their links; see `placed_nodes.placed_nodes`."""
+    """Return injected nodes with their links; see `injected_graphs.placed_nodes`."""
     nothing = graph.x.new_zeros((owners.numel(), graph.x.shape[1]))
     attacked = apply(
         graph,
@@ -209,3 +287,69 @@ def _row_objective(name: str) -> RowObjective:
 def _highest(settings: FeatureSearchSettings) -> float:
     """Return the value at which the search for a graph ends."""
     return ENOUGH if settings.objective in FLAT and not settings.harmony else math.inf
+
+
+class PlacedNodes(Protocol):
+    """Injected nodes with fixed links, whose features are searched for."""
+
+    def best_features(
+        self,
+        start: Tensor,
+        step: Step,
+        settings: FeatureSearchSettings,
+        moves: Tensor | None = None,
+    ) -> Tensor:
+        """Return the best features float32 [n, d] that gradient ascent finds.
+
+        Args:
+            start: float [n, d], within the domain of features.
+            step: see `feature_search.maximise`.
+            settings: of the attack.
+            moves: bool [n], which nodes' features may change; all if not given.
+        """
+        ...
+
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Return the targets' class probabilities [t, c] with these features, mean over members."""
+        ...
+
+
+def placed_nodes(
+    graph: Data, links: Tensor, threat: Threat, model: DifferentiableModel, owners: Tensor
+) -> PlacedNodes:
+    """Return injected nodes with these links.
+
+    Args:
+        graph: clean graph, or graphs side by side; `y` holds the labels to move targets away from.
+        links: `injected_edges` [2, e].
+        threat: gives the targets.
+        model: the objective is averaged over its members.
+        owners: int64 [n], the group of each node, see `links.Sites`.
+    """
+    if threat.batch is not None:
+        return nodes_in_graphs(graph, links, threat, model, owners)
+    maps = logits_of_features(graph, links, threat, model, owners.numel())
+    return _AtTargets(graph, links, threat, maps)
+
+
+@dataclass(frozen=True, eq=False)
+class _AtTargets:
+    graph: Data
+    links: Tensor
+    threat: Threat
+    maps: Sequence[LogitsOfFeatures]
+
+    def best_features(
+        self,
+        start: Tensor,
+        step: Step,
+        settings: FeatureSearchSettings,
+        moves: Tensor | None = None,
+    ) -> Tensor:
+        return best_features(
+            self.graph, self.links, self.threat, self.maps, start, step, settings, moves
+        )
+
+    def probabilities(self, features: Tensor) -> Tensor:
+        with torch.no_grad():
+            return mean_probabilities([logits_of(features) for logits_of in self.maps])

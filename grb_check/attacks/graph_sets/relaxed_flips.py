@@ -10,14 +10,18 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.flip_weights import NEGLIGIBLE, gains_of_flips, project, stepped
-from grb_check.attacks.graph_sets.flip_sources import Search, weighted_logits
-from grb_check.attacks.graph_sets.flipped_graphs import (
+from grb_check.attacks.edges.flip_sources import NEGLIGIBLE, gains_of_flips, project, stepped
+from grb_check.attacks.graph_sets.candidate_flips import Search, weighted_logits
+from grb_check.attacks.graph_sets.graph_list import Copies, count_flips, no_flips, uniform
+from grb_check.attacks.graph_sets.greedy_flips import (
     FlippedGraphs,
+    exchange_flips,
     flip_graphs,
+    greedy_flips,
+    spend_the_rest,
+    unflipped,
     without_isolating,
 )
-from grb_check.attacks.graph_sets.graph_list import Copies, count_flips, no_flips
 
 PATIENCE: Final = 3  # renewals without a gain
 
@@ -87,7 +91,7 @@ def relaxed_flips(
         clean: the graphs without flips.
         widen: gives pairs to add at weight 0, before the first step and ...
         every: ... after that many steps.
-        step_size: relative to the gradient, see `flip_weights.stepped`.
+        step_size: relative to the gradient, see `flip_sources.stepped`.
     """
     budgets, width = search.graphs.budgets[clean.owners], clean.flips.shape[1]
     none = no_flips(clean.owners.numel(), 0, clean.owners)
@@ -158,3 +162,68 @@ def _with_rows(relaxed: RelaxedRows, rows: Tensor, other: RelaxedRows) -> Relaxe
         codes[places, : each.codes.shape[1]] = each.codes
         weights[places, : each.codes.shape[1]] = each.weights
     return RelaxedRows(codes, weights)
+
+
+GREEDY_STEPS: Final = 20
+EXCHANGES: Final = 10
+EXCHANGE_SHARE: Final = 0.05
+
+
+def relaxed_search(
+    search: Search,
+    widen: Widen,
+    *,
+    iterations: int,
+    every: int,
+    step_size: float,
+    samples: int,
+    key: int,
+) -> FlippedGraphs:
+    """Return relaxed flips of all graphs after rounding and exchanges.
+
+    With a budget of a single flip there is nothing to relax: the best candidates are tried instead.
+    Arguments are those of `relaxed_flips` and `rounded_rows`.
+    """
+    clean = unflipped(search)
+    single = search.graphs.budgets[clean.owners] == 1
+    rows, others = single.nonzero().squeeze(1), (~single).nonzero().squeeze(1)
+    made = clean.with_rows(rows, greedy_flips(search, clean.at(rows), 1))
+    best, relaxed = relaxed_flips(
+        search, clean.at(others), widen, iterations=iterations, every=every, step_size=step_size
+    )
+    made = made.with_rows(others, rounded_rows(search, best, relaxed, samples, key))
+    made = exchange_flips(search, clean, made, EXCHANGES, EXCHANGE_SHARE, key)
+    return spend_the_rest(search, made)
+
+
+def rounded_rows(
+    search: Search, best: FlippedGraphs, relaxed: RelaxedRows, samples: int, key: int
+) -> FlippedGraphs:
+    """Return the strongest of several roundings and of known flips for each graph.
+
+    As `relaxation.rounded`: random draws, which take each flip with its weight as probability, only
+    the largest ones if there are too many; and flips of weight above 0.5, with the rest of the
+    budget spent greedily. The largest weights were tried during the ascent.
+
+    Args:
+        best: known flips of the same graphs.
+    """
+    budgets, width = search.graphs.budgets[best.owners], best.flips.shape[1]
+    rows = best.held.nonzero().squeeze(1)
+    if not rows.numel():
+        return best
+    owners, now = best.owners[rows], relaxed.at(rows)
+    sure = RelaxedRows(now.codes, (now.weights - 0.5).clamp(min=0))
+    flips = without_isolating(search, owners, sure.largest(budgets[rows], width))
+    completed = greedy_flips(search, flip_graphs(search, owners, flips), GREEDY_STEPS)
+    best = best.with_rows(rows, best.at(rows).better_of(completed))
+    for sample in range(samples):
+        rows = best.held.nonzero().squeeze(1)
+        if not rows.numel():
+            break
+        owners, now = best.owners[rows], relaxed.at(rows)
+        draw = uniform(key, owners[:, None], now.codes, now.codes.new_tensor(sample))
+        taken = RelaxedRows(now.codes, now.weights * (draw < now.weights))
+        flips = without_isolating(search, owners, taken.largest(budgets[rows], width))
+        best = best.with_rows(rows, best.at(rows).better_of(flip_graphs(search, owners, flips)))
+    return best

@@ -10,21 +10,23 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.links.domains import adam_step, free_adam, sign_step, zero_start
 from grb_check.attacks.links.feature_search import (
     MIN_GAIN,
     best_features,
     check_feature_search,
     gradients,
+    homophily_of_weights,
     logits_of_features,
     objective_of_features,
 )
-from grb_check.attacks.links.harmony import homophily_of_weights
-from grb_check.attacks.links.links import grouped_links, links_per_node, no_links
-from grb_check.attacks.links.steps import adam_step, free_adam, sign_step, zero_start
-from grb_check.attacks.links.weak_targets import (
+from grb_check.attacks.links.links import (
     clean_probabilities,
     defectiveness,
+    grouped_links,
     label_groups,
+    links_per_node,
+    no_links,
 )
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members

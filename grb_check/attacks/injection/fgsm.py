@@ -8,11 +8,10 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.graph_sets.placed_nodes import placed_nodes
+from grb_check.attacks.graph_sets.injected_graphs import placed_nodes
 from grb_check.attacks.links.domains import domain_of
 from grb_check.attacks.links.feature_search import check_feature_search
-from grb_check.attacks.links.links import random_links
-from grb_check.attacks.links.sites import sites_of
+from grb_check.attacks.links.links import random_links, sites_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 

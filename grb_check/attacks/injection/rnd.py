@@ -9,8 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks.links.domains import domain_of
-from grb_check.attacks.links.links import random_links
-from grb_check.attacks.links.sites import sites_of
+from grb_check.attacks.links.links import random_links, sites_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 

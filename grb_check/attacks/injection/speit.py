@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.links.domains import adam_step, uniform_start, zero_start
 from grb_check.attacks.links.feature_search import (
     best_features,
     check_feature_search,
     logits_of_features,
 )
 from grb_check.attacks.links.links import even_links, links_per_node, no_links, ring_links
-from grb_check.attacks.links.steps import adam_step, uniform_start, zero_start
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.errors import UsageError

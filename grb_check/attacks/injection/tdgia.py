@@ -9,23 +9,22 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.graph_sets.placed_nodes import placed_nodes
+from grb_check.attacks.graph_sets.injected_graphs import placed_nodes
 from grb_check.attacks.links.domains import domain_of
 from grb_check.attacks.links.feature_search import check_feature_search
 from grb_check.attacks.links.links import (
+    Sites,
+    clean_probabilities,
+    defectiveness,
+    defectiveness_in_graphs,
     even_links,
     grouped_links,
+    label_groups,
     links_in_graphs,
     links_notes,
     links_per_node,
     no_links,
-)
-from grb_check.attacks.links.sites import Sites, sites_of
-from grb_check.attacks.links.weak_targets import (
-    clean_probabilities,
-    defectiveness,
-    defectiveness_in_graphs,
-    label_groups,
+    sites_of,
 )
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_at_least
@@ -42,7 +41,7 @@ class InjectionTdgia:
     `TDGIA: Effective Injection Attacks on Graph Neural Networks
     <https://arxiv.org/abs/2106.06663>`_ (Zou et al. 2021). Nodes are injected in `rounds`
     (sequential injection, section 4.2). Each round links the targets of highest
-    `weak_targets.defectiveness` given the nodes injected so far (section 4.3), then finds features
+    `links.defectiveness` given the nodes injected so far (section 4.3), then finds features
     with a loss that ignores misclassified targets (section 4.4; `objectives.clipped_likelihood`).
 
     Where the paper is open, or its authors' code (GRB's reference) differs:

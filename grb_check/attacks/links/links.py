@@ -2,12 +2,161 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
-from grb_check.attacks.links.sites import Sites, sites_of
+from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.threat import Threat
 from grb_check.errors import count
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Existing nodes that injected ones may be linked to, in groups, on the CPU.
+
+    A threat to nodes has one group, its targets. A threat to graphs has one for each graph: the
+    nodes of that graph. Groups do not affect each other.
+
+    Attributes:
+        nodes: int64 [m], distinct existing nodes, group by group.
+        sizes: int64 [g], number of nodes of each group.
+        owners: int64 [n], the group of each injected node, ascending.
+        links_each: most links of each injected node.
+        of_graphs: whether groups are graphs.
+    """
+
+    nodes: Tensor
+    sizes: Tensor
+    owners: Tensor
+    links_each: int
+    of_graphs: bool
+
+    @property
+    def count(self) -> int:
+        """Number of injected nodes."""
+        return self.owners.numel()
+
+    @property
+    def starts(self) -> Tensor:
+        """The place of each group's first node in `nodes`, int64 [g]."""
+        return self.sizes.cumsum(0) - self.sizes
+
+    @property
+    def budgets(self) -> Tensor:
+        """Number of nodes that are injected into each group, int64 [g]."""
+        return torch.bincount(self.owners, minlength=self.sizes.numel())
+
+    @property
+    def links_in(self) -> Tensor:
+        """Number of links of each node injected into a group, int64 [g]."""
+        return self.sizes.clamp(max=max(self.links_each, 0))
+
+    @property
+    def graphs(self) -> Tensor:
+        """`injected_graphs` of a perturbation, int64 [n]; empty if groups are no graphs."""
+        return self.owners if self.of_graphs else self.owners[:0]
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note on links that groups have too few nodes for."""
+        allowed = self.count * self.links_each
+        made = int((self.budgets * self.links_in).sum())
+        if made == allowed:
+            return ()
+        return (
+            f"{made} of {count(allowed, 'edge')} at injected nodes: some graphs have fewer nodes",
+        )
+
+
+def sites_of(threat: Threat) -> Sites:
+    """Return the sites of a threat of injection. Graphs that are no targets, or empty, get none."""
+    links_each = threat.edges_per_injected_node
+    if threat.batch is None or threat.node_budgets is None:
+        targets = threat.targets.cpu()
+        owners = torch.zeros(threat.injected_nodes, dtype=torch.int64)
+        sizes = torch.tensor([targets.numel()])
+        return Sites(targets, sizes, owners, links_each, of_graphs=False)
+    batch, budgets = threat.batch.cpu(), threat.node_budgets.cpu()
+    sizes = torch.bincount(batch, minlength=budgets.numel())
+    attacked = torch.zeros_like(budgets, dtype=torch.bool)
+    attacked[threat.targets.cpu()] = True
+    budgets = torch.where(attacked & (sizes > 0), budgets, 0)
+    owners = torch.arange(budgets.numel()).repeat_interleave(budgets)
+    return Sites(torch.arange(batch.numel()), sizes, owners, links_each, of_graphs=True)
+
+
+def clean_probabilities(graph: Data, threat: Threat, model: DifferentiableModel) -> Tensor:
+    """Return class probabilities [t, c] of the targets in the clean graph, mean over members."""
+    with torch.no_grad():
+        logits = [member(graph.x, graph.edge_index) for member in members(model)]
+    return mean_probabilities([each[threat.targets] for each in logits])
+
+
+def mean_probabilities(logits: Sequence[Tensor]) -> Tensor:
+    """Return mean class probabilities [t, c] from the logits [t, c] of each member."""
+    return torch.stack([each.detach().softmax(1) for each in logits]).mean(0)
+
+
+def defectiveness(graph: Data, links: Tensor, threat: Threat, certainty: Tensor) -> Tensor:
+    r"""Return the defectiveness of each target, the expected effect of a link to it: float [t].
+
+    .. math:: (p_v + 2) \left(\frac{0.9}{d_v} + \frac{0.1}{\sqrt{d_v b}}\right)
+
+    with the probability p of the label to move away from, the degree d including self-loop and
+    injected links, and b edges of an injected node: the score of GRB's reference code for TDGIA
+    (Zou et al. 2021, section 4.3). A link to a node of low degree makes up a large share of the
+    messages to it, and is wasted if the node is already misclassified.
+
+    Args:
+        graph: clean graph; `y` holds the labels of the targets.
+        links: `injected_edges` [2, e] so far.
+        threat: gives the targets and b.
+        certainty: class probabilities [t, c] of the targets.
+    """
+    own = certainty.gather(1, graph.y[threat.targets][:, None]).squeeze(1)
+    return _defectiveness(graph, links, threat, own, threat.targets)
+
+
+def defectiveness_in_graphs(
+    graph: Data, links: Tensor, threat: Threat, certainty: Tensor
+) -> Tensor:
+    """Return the defectiveness of every node of a set of graphs: float [N].
+
+    As `defectiveness`, with the probability that the node's graph has its label.
+
+    Args:
+        graph: clean graphs side by side; `y` [G] holds the labels of the targets.
+        links: `injected_edges` [2, e] so far.
+        threat: gives the targets and b.
+        certainty: class probabilities [t, c] of the targets.
+    """
+    own = certainty.new_zeros(graph.y.numel())
+    own[threat.targets] = certainty.gather(1, graph.y[threat.targets][:, None]).squeeze(1)
+    every = torch.arange(graph.num_nodes, device=own.device)
+    return _defectiveness(graph, links, threat, own[graph.batch], every)
+
+
+def _defectiveness(
+    graph: Data, links: Tensor, threat: Threat, own: Tensor, nodes: Tensor
+) -> Tensor:
+    ends = torch.cat([graph.edge_index[0], links[1].to(graph.edge_index.device)])
+    degrees = torch.bincount(ends, minlength=graph.num_nodes)[nodes] + 1.0
+    edges = max(threat.edges_per_injected_node, 1)
+    return (own + 2) * (0.9 / degrees + 0.1 / (degrees * edges).sqrt())
+
+
+def label_groups(certainty: Tensor, labels: Tensor) -> Tensor:
+    """Return one number int64 [t] for each pair of label and most probable other class.
+
+    Args:
+        certainty: class probabilities [t, c].
+        labels: int64 [t].
+    """
+    runner_up = certainty.scatter(1, labels[:, None], -1.0).argmax(1)
+    return labels * certainty.shape[1] + runner_up
 
 
 def random_links(threat: Threat, generator: torch.Generator) -> tuple[Tensor, tuple[str, ...]]:

@@ -9,8 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
-from grb_check.attacks.edges.edge_set import edge_set
-from grb_check.attacks.edges.removable import shortfall
+from grb_check.attacks.edges.edge_set import edge_set, shortfall
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_at_least, check_knowledge
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat

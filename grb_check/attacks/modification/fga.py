@@ -8,10 +8,9 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_search import search_graph
+from grb_check.attacks.edges.edge_search import Plan, greedy_flips, search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, flip_source, removals_only
-from grb_check.attacks.edges.greedy import Plan, greedy_flips
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import (
     check_at_least,

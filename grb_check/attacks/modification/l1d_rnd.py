@@ -9,8 +9,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.neighbours import Neighbours, neighbours_in, on_cpu
-from grb_check.attacks.edges.removable import degrees_of, shortfall
+from grb_check.attacks.edges.edge_set import (
+    Neighbours,
+    degrees_of,
+    neighbours_in,
+    on_cpu,
+    shortfall,
+)
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, joined
 from grb_check.errors import UsageError

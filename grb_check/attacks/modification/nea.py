@@ -10,8 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.edge_set import adjacency_of
-from grb_check.attacks.edges.flips_at_targets import most_additions
-from grb_check.attacks.edges.ranked_flips import best_flips, candidates_at
+from grb_check.attacks.edges.flips_at_targets import best_flips, candidates_at, most_additions
 from grb_check.attacks.edges.spectra import (
     SAME,
     Floats,

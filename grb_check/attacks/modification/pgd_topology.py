@@ -11,22 +11,20 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.answer_search import polished
-from grb_check.attacks.edges.best_flips import best_flips
-from grb_check.attacks.edges.edge_search import search_graph
+from grb_check.attacks.edges.edge_search import Plan, search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import (
     Aim,
+    best_flips,
     flip_source,
     has_all_pair_gradients,
 )
-from grb_check.attacks.edges.greedy import Plan
 from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of, rounded
-from grb_check.attacks.graph_sets.flip_sources import Search
-from grb_check.attacks.graph_sets.flipped_graphs import FlippedGraphs
+from grb_check.attacks.graph_sets.candidate_flips import Search
+from grb_check.attacks.graph_sets.graph_list import new_key
 from grb_check.attacks.graph_sets.graph_search import search_graphs
-from grb_check.attacks.graph_sets.keyed_random import new_key
-from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen
-from grb_check.attacks.graph_sets.rounded_flips import relaxed_search
+from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs
+from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relaxed_search
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import (
     check_at_least,
@@ -60,7 +58,7 @@ class ModificationPgdTopology:
     on one random block of `block_size` pairs.
 
     The objective is `held_margin` (our choice); the paper's are the cross-entropy and the margin.
-    The step size is relative to the gradient, see `flip_weights.stepped`; the paper's is
+    The step size is relative to the gradient, see `flip_sources.stepped`; the paper's is
     :math:`200 / \sqrt{t}` for all graphs.
 
     If the targets are graphs, each has its own weights, projection and rounding
@@ -69,7 +67,7 @@ class ModificationPgdTopology:
 
     Args:
         iterations: number of steps.
-        step_size: see `flip_weights.stepped`.
+        step_size: see `flip_sources.stepped`.
         samples: random roundings (the paper's K).
         polish: work of a search by answers from the flips found (`answer_search`), in forward
             passes; `+polish` sets 1000. A set of graphs has none.

@@ -10,17 +10,15 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.answer_search import polished
-from grb_check.attacks.edges.edge_search import search_graph
+from grb_check.attacks.edges.edge_search import Plan, search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
-from grb_check.attacks.edges.greedy import Plan
 from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of, rounded
-from grb_check.attacks.graph_sets.flip_sources import Search
-from grb_check.attacks.graph_sets.flipped_graphs import FlippedGraphs
+from grb_check.attacks.graph_sets.candidate_flips import Search
+from grb_check.attacks.graph_sets.graph_list import new_key, uniform
 from grb_check.attacks.graph_sets.graph_search import search_graphs
-from grb_check.attacks.graph_sets.keyed_random import new_key, uniform
-from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, without
-from grb_check.attacks.graph_sets.rounded_flips import relaxed_search
+from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs
+from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relaxed_search, without
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import (
     check_at_least,
@@ -63,7 +61,7 @@ class ModificationPrbcd:
 
     Args:
         iterations: number of steps.
-        step_size: see `flip_weights.stepped`.
+        step_size: see `flip_sources.stepped`.
         block_size: pairs in a block; always at least eight times the budget.
         renew_every: iterations with the same block.
         samples: random roundings.

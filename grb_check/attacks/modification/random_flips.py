@@ -9,9 +9,15 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.edge_set import (
+    EdgeSet,
+    edge_set,
+    reason_within,
+    removable,
+    shortfall,
+    within_capacity,
+)
 from grb_check.attacks.edges.flips_at_targets import SPARE
-from grb_check.attacks.edges.removable import reason_within, removable, shortfall, within_capacity
 from grb_check.attacks.graph_sets.graph_list import budgets_and_starts
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat

@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.edges.edge_set import Neighbours, neighbours_in, on_cpu, shortfall
 from grb_check.attacks.edges.linear_surrogate import LinearSurrogate, fitted
-from grb_check.attacks.edges.neighbours import Neighbours, neighbours_in, on_cpu
-from grb_check.attacks.edges.removable import shortfall
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_positive
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, joined

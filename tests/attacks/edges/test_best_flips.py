@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from strategies import graphs
 from torch import Tensor
 
-from grb_check.attacks.edges import best_flips as room
-from grb_check.attacks.edges.best_flips import Ranked, best_flips
+from grb_check.attacks.edges import flip_sources as room
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.pair_gradients import PairGradients
+from grb_check.attacks.edges.flip_sources import Ranked, best_flips
+from grb_check.attacks.protocol import PairGradients
 
 NONE = torch.empty(0, dtype=torch.int64)
 

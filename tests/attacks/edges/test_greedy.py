@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from strategies import LinearModel, graphs
 from torch import Tensor
 
-from grb_check.attacks.edges.best_flips import Ranked
+from grb_check.attacks.edges.edge_search import Plan, exchange_flips, greedy_flips, held_targets
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.edges.flip_sources import Aim, flip_source
-from grb_check.attacks.edges.greedy import Plan, exchange_flips, greedy_flips, held_targets
+from grb_check.attacks.edges.flip_sources import Aim, Ranked, flip_source
 from grb_check.attacks.objectives import cross_entropy
 
 NONE = torch.empty(0, dtype=torch.int64)

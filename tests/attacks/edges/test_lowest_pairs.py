@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, threats, undirected
 
-from grb_check.attacks.edges.lowest_pairs import lowest_pairs
-from grb_check.attacks.edges.removable import edges_at
+from grb_check.attacks.edges.edge_set import edges_at
+from grb_check.attacks.modification.flip import lowest_pairs
 
 
 def found(graph, scores, targets, wanted, seed=0) -> list[tuple[int, int]]:

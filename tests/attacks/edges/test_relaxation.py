@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, graph_of, graphs
 
+from grb_check.attacks.edges.edge_search import Plan, held_targets
 from grb_check.attacks.edges.edge_set import edge_set
 from grb_check.attacks.edges.flip_sources import Aim, flip_source
-from grb_check.attacks.edges.greedy import Plan, held_targets
 from grb_check.attacks.edges.relaxation import (
     Relaxed,
     ascend,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, pairs
 
-from grb_check.attacks.edges.removable import (
+from grb_check.attacks.edges.edge_set import (
     degrees_of,
     edges_at,
     removable,

@@ -11,12 +11,11 @@ from graph_unions import PooledGat, threat_to, union_of, unions, victim_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.attacks.graph_sets import pair_ranking
-from grb_check.attacks.graph_sets.flip_sources import Search, search_of
-from grb_check.attacks.graph_sets.flipped_graphs import row_objective
+from grb_check.attacks.graph_sets import candidate_flips
+from grb_check.attacks.graph_sets.candidate_flips import Search, best_of_each, search_of
 from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list, no_flips
-from grb_check.attacks.graph_sets.pair_ranking import best_of_each
-from grb_check.attacks.pair_gradients import PairGradients
+from grb_check.attacks.graph_sets.greedy_flips import row_objective
+from grb_check.attacks.protocol import PairGradients
 
 few = settings(deadline=None, max_examples=30)
 
@@ -45,7 +44,7 @@ def test_ranking_is_that_of_all_pairs_one_by_one(union, seed, count, data) -> No
     forbidden = torch.tensor(barred, dtype=torch.int64).reshape(-1, 2).T
     for limit in (1_500, 3):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pair_ranking, "LARGE", limit)
+            patch.setattr(candidate_flips, "LARGE", limit)
             found = best_of_each(gradients, copies, forbidden, count)
         for owner in owners.tolist():
             own = [pair for pair in every if graph.batch[pair[0]] == owner and pair not in barred]

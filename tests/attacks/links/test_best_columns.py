@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from grb_check.attacks.links.best_columns import best_columns
+from grb_check.attacks.graph_sets.injected_graphs import best_columns
 
 
 def test_the_best_column_is_found_by_trying() -> None:

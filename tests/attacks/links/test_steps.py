@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from grb_check.attacks.links.steps import (
+from grb_check.attacks.links.domains import (
     Range,
     Step,
     adam_step,

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, graph_of, graphs, threats
 
-from grb_check.attacks.links.links import no_links
-from grb_check.attacks.links.weak_targets import (
+from grb_check.attacks.links.links import (
     clean_probabilities,
     defectiveness,
     label_groups,
     mean_probabilities,
+    no_links,
 )
 from grb_check.attacks.threat import Threat
 from grb_check.evaluation.surrogates import Ensemble

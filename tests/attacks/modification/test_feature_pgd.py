@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats
 from torch import nn
 
-from grb_check.attacks.edges import feature_nodes
-from grb_check.attacks.edges.feature_nodes import covering_nodes, objective_of_rows
-from grb_check.attacks.modification.pgd import CHOICES, STRUCTURES, ModificationPgd
+from grb_check.attacks.modification import pgd
+from grb_check.attacks.modification.pgd import (
+    CHOICES,
+    STRUCTURES,
+    ModificationPgd,
+    covering_nodes,
+    objective_of_rows,
+)
 from grb_check.attacks.objectives import cross_entropy
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import ModelError
@@ -79,14 +84,14 @@ def test_coverage_is_the_greedy_one(graph, count, reach, rows) -> None:
     targets = torch.arange(graph.num_nodes)
     count = min(count, graph.num_nodes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(feature_nodes, "ROWS", rows)
+        patch.setattr(pgd, "ROWS", rows)
         found = covering_nodes(graph, targets, count, reach, generator()).tolist()
     matrix = np.eye(graph.num_nodes)
     matrix[tuple(graph.edge_index.numpy())] = 1.0
     scale = matrix.sum(1) ** -0.5
     matrix = scale[:, None] * matrix * scale
     reaches, missed = np.minimum(matrix @ matrix / reach, 1.0), np.ones(graph.num_nodes)
-    reaches[reaches < feature_nodes.FAINT] = 0.0
+    reaches[reaches < pgd.FAINT] = 0.0
     assert len(set(found)) == count
     for place, node in enumerate(found):
         gains = reaches @ missed
