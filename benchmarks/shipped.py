@@ -21,19 +21,23 @@ from grb_check.cases.repeat_results import AttackedBy
 from grb_check.cases.suites import SUITES
 from grb_check.datasets.formats.bundled import GRAPH
 from grb_check.errors import GradientError
-from grb_check.evaluation import shipped_references
 from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.packed import wanted_by
 from grb_check.evaluation.repeats import reference_scores
-from grb_check.evaluation.shipped_references import Content, write_references
 from grb_check.evaluation.surrogates import references_on
-from grb_check.evaluation.trials import Trial, attack_surrogates, reference_key
+from grb_check.evaluation.trials import (
+    SHIPPED_REFERENCES,
+    Content,
+    Trial,
+    attack_surrogates,
+    reference_key,
+    write_references,
+)
 from grb_check.files.versions import versions
 from grb_check.ranking.boards.board import NO_ATTACK
 from grb_check.ranking.boards.files import measured_board
-from grb_check.store.pack import Wanted, write_pack
-from grb_check.store.packs import SHIPPED
+from grb_check.store.pack import SHIPPED, Wanted, write_pack
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
@@ -115,8 +119,8 @@ def main(arguments: Sequence[str]) -> int:
     store = open_store(place_of(options.store, "--store")) if options.store else Store(None)
     about = (f"{TRAININGS} trainings of each reference, see python -m benchmarks.shipped",)
     content = Content(about=about, environment=versions(), cases=dict(references(store)))
-    write_references(content, shipped_references.SHIPPED)
-    sys.stdout.write(f"{shipped_references.SHIPPED}: {len(content.cases)} cases\n")
+    write_references(content, SHIPPED_REFERENCES)
+    sys.stdout.write(f"{SHIPPED_REFERENCES}: {len(content.cases)} cases\n")
     return 0
 
 

@@ -28,11 +28,9 @@ from grb_check.cli import (
     replay,
     report,
 )
-from grb_check.cli.console import complain, note
-from grb_check.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, WRONG_INPUT
+from grb_check.cli.console import BROKEN_PIPE, INTERRUPTED, WRONG_INPUT, complain, note
 from grb_check.datasets import DataNotice
-from grb_check.errors import GrbCheckError
-from grb_check.store.warning import StoreWarning
+from grb_check.errors import GrbCheckError, StoreWarning
 
 COMMANDS: Final = (
     datasets,

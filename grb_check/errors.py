@@ -48,6 +48,10 @@ class LostError(GrbCheckError):
     """A measurement was lost with its worker."""
 
 
+class StoreWarning(UserWarning):
+    """A stored file was discarded, or the store cannot be used."""
+
+
 def one_line(error: BaseException) -> str:
     """Return the message of an error on one line; its class if the message is empty."""
     return " ".join(str(error).split()) or type(error).__name__

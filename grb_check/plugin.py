@@ -268,12 +268,12 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
 def _book(item: pytest.Item, result: CaseResult) -> None:
     """Enter the figures of a test, in the place of those before more was measured."""
     from grb_check.ranking.ranks import standings_of
-    from grb_check.reports import rank_words
+    from grb_check.reports import conclusion
     from grb_check.reports.junit import PREFIX, case_properties
 
     plan, outcome = _run(item.config).plan, result.outcome
     standings = standings_of(outcome, plan.boards, plan.settings.gate)
-    own = case_properties(outcome) + rank_words.case_properties(standings)
+    own = case_properties(outcome) + conclusion.case_properties(standings)
     others = [each for each in item.user_properties if not each[0].startswith(PREFIX)]
     item.user_properties[:] = [*others, *own]
     shown = f"drop {outcome.drop:.1%}"
@@ -326,7 +326,7 @@ def _usage_errors() -> Iterator[None]:
     A worker that was lost is nobody's usage: exit code 3, as later in the run.
     """
     from grb_check.errors import GrbCheckError, LostError
-    from grb_check.files.control_characters import fit
+    from grb_check.files.text import fit
 
     try:
         yield
@@ -353,7 +353,7 @@ def _told_if_lost(item: pytest.Item) -> Iterator[None]:
 def _short_errors() -> Iterator[None]:
     """Make our errors inside a fixture errors of the test, without a traceback."""
     from grb_check.errors import GrbCheckError
-    from grb_check.files.control_characters import fit
+    from grb_check.files.text import fit
 
     try:
         yield

@@ -10,9 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from mutants import new_digest
 
-from grb_check.files.control_characters import fit_line
-from grb_check.gate.baselines.content import Content
-from grb_check.gate.baselines.files import Entry, Pin, Saved
+from grb_check.files.text import fit_line
+from grb_check.gate.baselines.files import Content, Entry, Pin, Saved
 
 VERSIONS: Final = {"grb_check": "0.1.0", "torch": "2.13.0"}
 

@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 from grb_check.attacks.threat import Threat
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import Adapter, detect_convention
-from grb_check.victims.modes import freeze
+from grb_check.victims.wrappers import freeze
 
 NUM_FEATURES = 3
 

@@ -17,7 +17,7 @@ from grb_check.cases.node_ids import case_of, is_node_id, node_path
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import Plan
 from grb_check.cases.verdicts import Comparison
-from grb_check.files.control_characters import fit_all
+from grb_check.files.text import fit_all
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.digest import Digest, digest

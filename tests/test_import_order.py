@@ -36,7 +36,7 @@ def test_an_unused_plugin_loads_the_table_of_options_and_little_else() -> None:
         "plugin",
         "session",
         "execution",
-        "execution.gpus",
+        "execution.resources",
         "session.worker_gpus",
         "settings",
         "settings.options",

@@ -44,7 +44,7 @@ from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.surrogates import kinds_for
 from grb_check.gradients.victim import Victim
-from grb_check.victims.modes import freeze
+from grb_check.victims.wrappers import freeze
 
 MIB: Final = 2**20
 COLUMNS: Final = (

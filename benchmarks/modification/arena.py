@@ -29,7 +29,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
-from grb_check.victims.modes import freeze
+from grb_check.victims.wrappers import freeze
 
 Make = Callable[[int, int], nn.Module]
 

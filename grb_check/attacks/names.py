@@ -17,7 +17,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from grb_check.errors import UsageError, unknown
-from grb_check.user_code.tracebacks import short_traceback
+from grb_check.user_code.calls import short_traceback
 
 Settings = Mapping[str, object]
 AnyAttack = TypeVar("AnyAttack")

@@ -6,6 +6,7 @@ Nothing here imports torch: collecting cases costs nothing.
 from __future__ import annotations
 
 import difflib
+import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +16,21 @@ from typing import Final
 from grb_check.attacks.names import WORST, without_budgets
 from grb_check.attacks.registry import Pair, tagged
 from grb_check.cases.attack_pairs import SCENARIOS, attack_order, on_graphs
-from grb_check.cases.whole_numbers import whole_number
 from grb_check.errors import UsageError, count
+
+
+def whole_number(given: object, least: int, most: int) -> int | None:
+    """Return an integer, given as a number or as decimal ASCII digits; None if it is not in range.
+
+    Args:
+        given: by the user; True is no number.
+        least: the smallest that is allowed, not negative.
+        most: the largest that is allowed.
+    """
+    text = "" if isinstance(given, bool) else str(given).strip()
+    number = int(text) if re.fullmatch("[0-9]{1,18}", text) else -1
+    return number if least <= number <= most else None
+
 
 DIFFICULTIES: Final = ("easy", "medium", "hard", "full")
 MOST_REPEATS: Final = 10_000

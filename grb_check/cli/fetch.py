@@ -6,9 +6,8 @@ import argparse
 from dataclasses import replace
 
 from grb_check import datasets
-from grb_check.cli import places
-from grb_check.cli.console import complain, say
-from grb_check.cli.exit_codes import FAILED, OK
+from grb_check.cli import console
+from grb_check.cli.console import FAILED, OK, complain, say
 from grb_check.datasets import Source
 from grb_check.datasets.catalogue import find_original
 from grb_check.datasets.published import published
@@ -17,13 +16,13 @@ from grb_check.errors import GrbCheckError
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("datasets", nargs="+", metavar="DATASET", help=places.DATASET)
-    places.add_options(parser)
+    parser.add_argument("datasets", nargs="+", metavar="DATASET", help=console.DATASET)
+    console.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Fetch each dataset, and return 1 if one of them failed."""
-    searched = replace(places.places_of(options), download=True)
+    searched = replace(console.places_of(options), download=True)
     result = OK
     for spec in options.datasets:
         try:

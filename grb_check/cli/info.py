@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from grb_check import datasets
-from grb_check.cli import places
+from grb_check.cli import console
 from grb_check.cli.console import say
 from grb_check.datasets.lock import LOCK_FILE, recorded
 from grb_check.datasets.published import compare, degrees_of
@@ -25,14 +25,14 @@ LEVELS: Final = ("easy", "medium", "hard")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("dataset", metavar="DATASET", help=places.DATASET)
-    places.add_options(parser)
-    places.add_split_option(parser)
+    parser.add_argument("dataset", metavar="DATASET", help=console.DATASET)
+    console.add_options(parser)
+    console.add_split_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the figures, and whether the files are in the lock file."""
-    searched = places.places_of(options)
+    searched = console.places_of(options)
     source = datasets.find(options.dataset, searched)
     if source.of_graphs:
         say(*graph_set_statistics(datasets.load_graph_set(source)))

@@ -12,16 +12,14 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from grb_check.cli.console import say
-from grb_check.cli.exit_codes import OK
+from grb_check.cli.console import OK, say
 from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
 from grb_check.files.outputs import check_output, named_output
 from grb_check.reports.plain import columns
 from grb_check.reports.record_file import read
 from grb_check.settings.reading import STORE_VARIABLE
-from grb_check.store.pack import LICENCE, Pack
-from grb_check.store.packs import open_pack
+from grb_check.store.pack import LICENCE, Pack, open_pack
 from grb_check.store.place import StorePlace, place_of
 
 OUT: Final = "attacks.npz"

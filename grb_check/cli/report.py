@@ -7,14 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from grb_check.cli.console import complain, say
-from grb_check.cli.exit_codes import FAILED, OK
+from grb_check.cli.console import FAILED, OK, complain, say
 from grb_check.files.outputs import is_stream
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.markdown import markdown_text
 from grb_check.reports.record_file import read_all
 from grb_check.reports.written import write_reports
-from grb_check.settings.report_paths import check_all, named_paths
+from grb_check.settings.raw_values import check_all, named_paths
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from grb_check.datasets.normalisation import REMARKS, scaled
 from grb_check.datasets.places import data_home
 from grb_check.datasets.source import Source
 from grb_check.errors import DataError, UsageError
-from grb_check.files.command_line import command_line
+from grb_check.files.text import command_line
 
 
 def load_graph(source: Source) -> Dataset:

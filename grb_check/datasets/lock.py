@@ -21,9 +21,8 @@ from msgspec import Meta
 
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, one_line
-from grb_check.files.byte_order_mark import without_mark
-from grb_check.files.whole import write_whole
-from grb_check.files.writing import UnwritableError, writing
+from grb_check.files.text import without_mark
+from grb_check.files.whole import UnwritableError, write_whole, writing
 
 LOCK_FILE: Final = "grb_check.lock.json"
 FORMAT: Final[Literal[1]] = 1

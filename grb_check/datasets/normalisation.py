@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grb_check.datasets.places import FeatureRule
-from grb_check.datasets.reading.dense import blocks
+from grb_check.datasets.reading.npz import blocks
 
 REMARKS: Final = {"grb": "", "rows": ", row-normalised features", "given": ", features as given"}
 

@@ -92,7 +92,7 @@ def no_gradient(missing: float | None, error: str, with_respect_to: str) -> Find
     """Many targets have a margin without a usable gradient.
 
     Args:
-        missing: their share, see `gradient_sample.missing_gradients`.
+        missing: their share, see `white_box.missing_gradients`.
         error: that was raised, empty if there was none.
         with_respect_to: features or edges, for the message.
     """

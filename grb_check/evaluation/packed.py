@@ -9,8 +9,7 @@ from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.evaluation.fallbacks import black_box_trials
 from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, wanted_of
-from grb_check.store.pack import Pack, Wanted
-from grb_check.store.packs import lacking
+from grb_check.store.pack import Pack, Wanted, lacking
 
 
 def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]]) -> None:

@@ -20,10 +20,10 @@ from grb_check.cases.outcomes import Scores
 from grb_check.cases.repeat_results import AttackedBy, RepeatResult
 from grb_check.cases.suites import members_of
 from grb_check.datasets.graph_dataset import GraphDataset
-from grb_check.evaluation.cache import DatasetCache
 from grb_check.evaluation.fallbacks import transferred_variant
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
 from grb_check.evaluation.surrogates import check_kinds
+from grb_check.evaluation.trained_victims import DatasetCache
 from grb_check.evaluation.trials import (
     Trial,
     black_box,

@@ -36,8 +36,7 @@ from grb_check.models.zoo import known
 from grb_check.training.nodes import PROTOCOL, TrainingSettings, train
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, detect_convention
-from grb_check.victims.modes import freeze
-from grb_check.victims.wrappers import SelfTrained
+from grb_check.victims.wrappers import SelfTrained, freeze
 
 
 @dataclass(frozen=True)

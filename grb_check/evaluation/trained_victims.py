@@ -1,24 +1,82 @@
-"""Victims of one dataset: built, checked, trained and frozen once for each model and seed."""
+"""Victims of one dataset: built, checked, trained and frozen once for each model and seed.
+
+Everything that is worth keeping between cases, in one place.
+
+An evaluator holds one `DatasetCache` for each of the datasets used last. Nothing else in this
+package remembers an earlier case, and no result depends on what is kept here: only time does.
+"""
 
 from __future__ import annotations
 
 import copy
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
 
 import torch
 from torch import nn
 
+from grb_check import datasets
 from grb_check.datasets import Source
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.places import FEATURE_RULES
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
-from grb_check.evaluation.own_models import TrainedModel, predict
-from grb_check.evaluation.scale_of_features import check_scale
+from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict
 from grb_check.gradients.victim import Victim
+from grb_check.store.pack import Pack
+from grb_check.store.store import Store
 from grb_check.training.building import build_victim, check_built
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.subject import Subject
 from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, module_of
+
+DEVIATIONS: Final = 3  # of McNemar's statistic, so that luck alone says so once in 700 models
+
+
+def check_scale(model: TrainedModel, dataset: AnyDataset, source: datasets.Source) -> None:
+    """Check that a finished model is not better on features that are scaled in another way.
+
+    Such a model seems robust: it is nearly blind to the features, and so to those of an attacker.
+    Answers for the test nodes are compared by McNemar's test (Psychometrika 12, 1947).
+
+    Args:
+        model: with its answers on the dataset.
+        dataset: on the device.
+        source: that the dataset was read from; nothing is checked if it says how to scale.
+
+    Raises:
+        ModelError: it is; says how the features have to be scaled.
+    """
+    if source.places.features is not None or not isinstance(dataset, Dataset):
+        return
+    nodes = dataset.test["full"].cpu()
+    truth = dataset.graph.y.cpu()[nodes]
+    right = {dataset.features: model.predicted[nodes] == truth}
+    for rule in FEATURE_RULES:
+        if rule != dataset.features:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they were shown when it was first read
+                places = replace(source.places, features=rule)
+                other = datasets.load(replace(source, places=places))
+            graph = other.graph.to(dataset.graph.x.device)
+            if not graph.y.equal(dataset.graph.y):
+                continue  # a function that draws its graph anew
+            with suppress(ModelError):  # which may not take such features at all
+                right[rule] = predict(model.victim, graph, 0)[nodes] == truth
+    best = max(right, key=lambda rule: int(right[rule].sum()))
+    there, here = right[best], right[dataset.features]
+    gained, lost = int((there & ~here).sum()), int((here & ~there).sum())
+    if gained - lost > DEVIATIONS * (gained + lost) ** 0.5:
+        raise ModelError(
+            f"model {model.victim.name} is finished, and right for {there.float().mean():.1%} of "
+            f"the test nodes with --grb-features={best}, but for {here.float().mean():.1%} with "
+            f"{dataset.features}, the default for {dataset.name}: it was trained on other "
+            f"features; give --grb-features={best}, or --grb-features={dataset.features} if this "
+            f"is meant"
+        )
 
 
 class TrainedVictims:
@@ -135,3 +193,37 @@ def _copy(victim: Victim, seed: int) -> Victim | None:
             return copy.deepcopy(victim)
     except Exception:  # whatever a user's attribute raises; the checks have warned of it
         return None
+
+
+class DatasetCache:
+    """Results that the cases of one dataset share.
+
+    Attributes:
+        own: surrogates and reference GCNs; it holds the dataset itself, its fingerprint, the store
+            and the device.
+        victims: trained models under test.
+        notices: warnings given while the dataset was loaded.
+    """
+
+    def __init__(
+        self, own: OwnModels, source: datasets.Source, notices: tuple[str, ...] = ()
+    ) -> None:
+        self.own = own
+        self.victims = TrainedVictims(own.dataset, source, own.device)
+        self.notices = notices
+
+
+def load_cache(
+    source: datasets.Source, store: Store, device: torch.device, pack: Pack | None = None
+) -> DatasetCache:
+    """Load a dataset onto the device, with an empty cache.
+
+    Raises:
+        DataError, UsageError: see `datasets.load`.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dataset = datasets.load_either(source)
+    on_device = replace(dataset, graph=dataset.graph.to(device))
+    own = OwnModels(on_device, dataset.fingerprint(), store, device, pack)
+    return DatasetCache(own, source, our_warnings(caught))

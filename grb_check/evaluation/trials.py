@@ -1,16 +1,28 @@
-"""One attack in one repeat: what it is shown, what is stored, and what it costs the models."""
+"""One attack in one repeat: what it is shown, what is stored, and what it costs the models.
+
+Accuracies of the references in the suite `smoke` on the bundled graph, as data.
+
+Twenty trainings of each reference, measured once by `python -m benchmarks.shipped`, so that the
+first run trains and attacks no model but the user's. They are used where data, attack, threat,
+training and the reference itself are of the versions that they were measured with. Other versions
+of torch round otherwise, which trains other models of the same kind: mean and spread stay.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from grb_check import __version__
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
@@ -24,11 +36,47 @@ from grb_check.evaluation.after_attack import predicted_after
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.perturbation_bytes import to_bytes
-from grb_check.evaluation.shipped_references import shipped_references
 from grb_check.evaluation.surrogates import Ensemble, kinds_for, references_on
-from grb_check.store.pack import Pack, Wanted
-from grb_check.store.packs import lacking, shipped_pack
+from grb_check.files.outputs import write_output
+from grb_check.files.typed_json import FileKind, encode, read
+from grb_check.store.pack import Pack, Wanted, lacking, shipped_pack
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
+
+SHIPPED_REFERENCES: Final = Path(__file__).parent / "shipped" / "synthetic-cora.json"
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the file.
+
+    Attributes:
+        about: lines on how it was made.
+        environment: versions that the models were trained with, for people.
+        cases: what a case is found by, see `trials.reference_key` -> kind -> its trainings.
+    """
+
+    about: tuple[str, ...]
+    environment: dict[str, str]
+    cases: dict[str, dict[str, Reference]]
+
+
+KIND: Final = FileKind(
+    name="references",
+    type=Content,
+    format=1,
+    wanted="install grb-check again, or make it again with python -m benchmarks.shipped",
+)
+
+
+@cache
+def shipped_references() -> dict[str, dict[str, Reference]]:
+    """Return the references by the key of their case."""
+    return read(KIND, SHIPPED_REFERENCES).cases
+
+
+def write_references(content: Content, path: Path) -> None:
+    """Write the file."""
+    write_output(path, encode(KIND, content, __version__).encode())
+
 
 Right: TypeAlias = NDArray[np.bool_]
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, Final
 
 from grb_check.errors import LostError, UsageError, count, one_line
-from grb_check.execution.cores import cores
+from grb_check.execution.resources import cores
 from grb_check.execution.workers import Workers
 
 CONNECT_SECONDS: Final = 8

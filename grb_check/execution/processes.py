@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from grb_check import errors
-from grb_check.execution.gpus import VISIBLE
+from grb_check.execution.resources import VISIBLE
 from grb_check.execution.tasks import Task, Victim
 from grb_check.execution.workers import Workers
 

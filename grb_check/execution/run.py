@@ -24,7 +24,7 @@ from grb_check.reports.record import RunRecord
 from grb_check.reports.recording import environment_of, record_of, settings_record
 from grb_check.settings.reading import read
 from grb_check.settings.registered_names import RegisteredNames
-from grb_check.settings.selected import cases_of, source_of
+from grb_check.settings.selecting import cases_of, source_of
 from grb_check.settings.settings import COMMAND_LINE, DEFAULT, MISSING, Option, Settings, tagged
 
 

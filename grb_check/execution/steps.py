@@ -1,38 +1,119 @@
 """What tasks do, and what a process keeps from one of them to the next.
 
 torch is imported when the first task runs, not with this module: a worker chooses its GPU before.
+
+Measurements that an interrupted run has finished, kept in the store.
+
+Loads no torch before something is measured.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-from importlib.metadata import version
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache, partial
+from importlib.metadata import distributions, version
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import RepeatResult
+from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
-from grb_check.execution.finished import Finished
 from grb_check.execution.tasks import Answer, ModelOnDataset, Setup, Task
 from grb_check.files.versions import versions
 from grb_check.store.place import open_store
+from grb_check.store.store import Store
 from grb_check.user_code.factories import quiet_imports
 from grb_check.user_code.sources import definition, imported_digest
 
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
     from grb_check.victims.subject import Subject
+
+
+class Finished:
+    """Finished measurements, each under a key made from everything that it depends on.
+
+    They are always kept, and used only if a run is resumed: what a model depends on is known as far
+    as Python's imports tell (see `user_code.sources.sources_digest`), not if it reads other files.
+
+    Args:
+        evaluator: measures what is not finished.
+        store: that keeps them.
+        selected: attacks of the run as the user selected them, for `worst`.
+        resume: whether they are used.
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, store: Store, selected: Sequence[Pair] = (), *, resume: bool
+    ) -> None:
+        self._evaluator = evaluator
+        self._store = store
+        self._selected = selected
+        self._resume = resume
+        self._sources: dict[str, str] = {}  # of the models of this run
+
+    def repeat(
+        self, subject: Subject, source: Source, case: Case, seed: int, *, repeats: int
+    ) -> RepeatResult:
+        """Measure one repeat of a case, see `Evaluator.repeat`, unless it is finished.
+
+        A result from the store lacks its perturbation.
+        """
+        evaluator, selected = self._evaluator, self._selected
+        facts = evaluator.facts(source, case, selected)
+        key = None
+        if subject.target and facts.attack:  # else a change cannot be detected
+            key = self._store.key(
+                kind="measurement",
+                model=f"{subject.target} {sorted(subject.args.items())!r}",
+                sources=self._sources_of(subject.target),
+                packages=_packages(tuple(sys.path)),
+                environment=repr(sorted(evaluator.environment.items())),
+                case=replace(case, model="").id,
+                facts=repr(facts),
+                seed=seed,
+            )
+        kept = self._store.load_text(key) if key is not None and self._resume else None
+        if kept is not None and key is not None:
+            try:
+                return msgspec.json.decode(kept, type=RepeatResult)
+            except msgspec.MsgspecError as error:
+                self._store.discard(key, f"does not hold a measurement: {error}")
+        result = evaluator.repeat(subject, source, case, seed, repeats=repeats, selected=selected)
+        if key is not None:
+            lean = replace(result, perturbation=b"")
+            self._store.save_text(key, msgspec.json.encode(lean).decode())
+        return result
+
+    def _sources_of(self, target: str) -> str:
+        if target not in self._sources:
+            self._sources[target] = imported_digest(target)
+        return self._sources[target]
+
+
+@cache
+def _packages(_path: tuple[str, ...]) -> str:
+    """Return a digest of the names and versions of all packages in these directories.
+
+    Reading them takes a third of a second.
+    """
+    found = sorted({f"{each.name} {each.version}" for each in distributions()})
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()
+
 
 # Settings of torch and the global random states belong to the process.
 _ONE_AT_A_TIME: Final = threading.RLock()

@@ -17,7 +17,7 @@ from grb_check.cases.case import Case
 from grb_check.datasets import Source
 from grb_check.datasets.places import Places
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.store.packs import PackPlace
+from grb_check.store.pack import PackPlace
 from grb_check.store.place import StorePlace
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final
 
 from grb_check.errors import LostError, UsageError
-from grb_check.execution.cores import cores
+from grb_check.execution.resources import cores
+from grb_check.user_code.calls import short_traceback
 from grb_check.user_code.factories import import_target
-from grb_check.user_code.tracebacks import short_traceback
 
 OPTION: Final = "--grb-executor"
 _BROKEN: Final = {("loky", "ShutdownExecutorError")}

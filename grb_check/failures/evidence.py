@@ -19,8 +19,8 @@ from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.verdicts import Verdict
 from grb_check.errors import UsageError, one_line
-from grb_check.files.control_characters import fit_all
 from grb_check.files.npz_file import Unreadable, seal, unseal
+from grb_check.files.text import fit_all
 from grb_check.files.versions import versions
 from grb_check.files.whole import write_whole
 

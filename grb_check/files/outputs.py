@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from grb_check.errors import UsageError, one_line
-from grb_check.files.control_characters import fit_line
+from grb_check.files.text import fit_line
 from grb_check.files.whole import shown, write_whole
 
 # On Linux, /dev/fd is a link into /proc; on macOS, it is a directory of the process that looks.

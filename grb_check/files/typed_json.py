@@ -16,8 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from grb_check.errors import UsageError, one_line
-from grb_check.files.byte_order_mark import without_mark
-from grb_check.files.control_characters import fit_all
+from grb_check.files.text import fit_all, without_mark
 
 Content = TypeVar("Content", bound=msgspec.Struct)
 
@@ -91,7 +90,7 @@ def read(kind: FileKind[Content], path: Path) -> Content:
 def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
     """Return the content of the bytes of a file; a byte order mark is skipped.
 
-    Texts are returned without control characters, see `control_characters.fit_all`.
+    Texts are returned without control characters, see `text.fit_all`.
 
     Args:
         kind: that the file has to be.

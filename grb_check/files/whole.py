@@ -11,6 +11,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import IO
 
+from grb_check.errors import DataError
+
+
+class UnwritableError(DataError):
+    """A file cannot be written, whatever its source."""
+
+
+@contextmanager
+def writing(where: Path) -> Iterator[None]:
+    """Turn errors of the file system into an `UnwritableError` that names the path."""
+    try:
+        yield
+    except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+        reason = getattr(error, "strerror", None) or error
+        msg = f"{where}: cannot be written: {reason}; make room or choose another directory"
+        raise UnwritableError(msg) from error
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file in one step, see `writing_whole`.

@@ -13,6 +13,66 @@ from grb_check.cases.outcomes import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
+class Point:
+    """The results at one budget: means over the repeats."""
+
+    budget: float
+    drop: float
+    drop_deviation: float
+    clean: float
+    attacked: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One attack on the same targets at two or more budgets, in ascending order."""
+
+    model: str
+    dataset: str
+    difficulty: str
+    scenario: str
+    attack: str  # without the budget
+    points: tuple[Point, ...]
+
+    @property
+    def id(self) -> str:
+        """Case id, without model and budget."""
+        return f"{self.dataset}/{self.difficulty}/{self.scenario}/{self.attack}"
+
+
+def curves(rows: Sequence[CaseRecord]) -> list[Curve]:
+    """Return the curves of a run, in the order of its cases; cases without a budget are in none."""
+    groups: dict[tuple[str, str, str, str, str], list[Point]] = {}
+    for row in rows:
+        if row.outcome is not None and row.outcome.budget is not None:
+            case = row.outcome.case
+            attack = split_budget(case.attack)[0]
+            key = (row.outcome.model, case.dataset, case.difficulty, case.scenario, attack)
+            groups.setdefault(key, []).append(_point(row.outcome, row.outcome.budget))
+    return [
+        Curve(*key, tuple(sorted(points, key=lambda point: point.budget)))
+        for key, points in groups.items()
+        if len(points) > 1
+    ]
+
+
+def named_curves(rows: Sequence[CaseRecord]) -> list[tuple[str, Curve]]:
+    """Return the curves with their ids, after `model@` if a run has several models."""
+    several = len({row.outcome.model for row in rows if row.outcome is not None}) > 1
+    return [(f"{each.model}@{each.id}" if several else each.id, each) for each in curves(rows)]
+
+
+def _point(outcome: Outcome, budget: float) -> Point:
+    return Point(
+        budget=budget,
+        drop=outcome.drop,
+        drop_deviation=outcome.drop_deviation,
+        clean=outcome.clean,
+        attacked=outcome.attacked,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Averages:
     """Summaries of one model on one dataset at one difficulty, over attacks and no attack.
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from grb_check.errors import count
-from grb_check.files.control_characters import fit
+from grb_check.files.text import fit
 from grb_check.reports.digest import WORDS, Digest
 from grb_check.reports.plain import clipped
 

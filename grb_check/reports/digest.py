@@ -14,8 +14,8 @@ from grb_check.cases.expected_cases import inconsistent
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
-from grb_check.files.control_characters import fit
-from grb_check.ranking.budget_curves import Curve
+from grb_check.files.text import fit
+from grb_check.ranking.averages import Curve
 from grb_check.ranking.ranks import Standing
 from grb_check.reports.audit_words import conclusions
 from grb_check.reports.record import BaselineRecord, RunRecord, ShardRecord

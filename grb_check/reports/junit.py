@@ -12,9 +12,9 @@ from typing import Final
 
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.verdicts import Comparison, Verdict
-from grb_check.ranking.budget_curves import Curve
-from grb_check.ranking.orders import Ranked
-from grb_check.reports import audit_words, lowest_words, rank_words
+from grb_check.ranking.averages import Curve
+from grb_check.ranking.ranks import Ranked
+from grb_check.reports import audit_words, conclusion
 from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest
 from grb_check.reports.record import RunRecord
@@ -98,7 +98,7 @@ def suite_properties(digest: Digest) -> dict[str, str]:
         properties[f"grb.attack_rank.{group}"] = ranked(attacks)
     for name, curve in digest.named_curves:
         properties[f"grb.curve.{name}"] = curve_points(curve)
-    properties |= lowest_words.suite_properties(found.lowest, found.delta)
+    properties |= audit_words.suite_properties(found.lowest, found.delta)
     properties |= {f"grb.conclusion.{n}": text for n, text in enumerate(conclusions(record))}
     audits = audit_words.conclusions(record)
     properties |= {f"grb.audit.{n}": each.text for n, each in enumerate(audits)}
@@ -109,7 +109,7 @@ def suite_properties(digest: Digest) -> dict[str, str]:
     ):
         if len(models) > 1:
             properties[f"grb.model_rank{suffix}"] = ranked(models)
-    return properties | rank_words.suite_properties(record.ranks.standings, found.comparisons)
+    return properties | conclusion.suite_properties(record.ranks.standings, found.comparisons)
 
 
 def note_properties(record: RunRecord) -> dict[str, str]:

@@ -18,15 +18,14 @@ from grb_check.cases.metrics import Figure
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import count
-from grb_check.files.control_characters import fit
+from grb_check.files.text import fit
 from grb_check.gate.baselines.joint import group_name
 from grb_check.ranking.averages import Averages
-from grb_check.reports.audit_words import conclusions
+from grb_check.reports.audit_words import conclusions, suite_properties
+from grb_check.reports.conclusion import rank_of, sentence
 from grb_check.reports.digest import UNSURE, WORDS, Digest, Line, limits_of
 from grb_check.reports.junit import curve_points, note_properties, ranked
-from grb_check.reports.lowest_words import suite_properties
 from grb_check.reports.plain import columns
-from grb_check.reports.rank_words import rank_of, sentence
 
 PREFIX = "grb"
 

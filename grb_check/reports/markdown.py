@@ -20,14 +20,13 @@ from grb_check.attacks.names import with_budget
 from grb_check.cases import counter_example
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.errors import count
-from grb_check.files.control_characters import fit
+from grb_check.files.text import fit
 from grb_check.ranking.lowest import Strongest
 from grb_check.reports import audit_words
-from grb_check.reports.conclusion import conclusions
+from grb_check.reports.audit_words import delta_lines, gap_lines
+from grb_check.reports.conclusion import comparison_lines, conclusions, standing_line
 from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, limits_of
-from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
-from grb_check.reports.rank_words import comparison_lines, standing_line
 
 LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB
 KEPT_BACK: Final = 80  # bytes, for a line on what was cut

@@ -14,7 +14,7 @@ import msgspec
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import Plan
-from grb_check.files.control_characters import fit_all
+from grb_check.files.text import fit_all
 from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import ALPHA
 from grb_check.gate.baselines.pin import PIN_ALPHA

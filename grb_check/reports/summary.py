@@ -12,11 +12,9 @@ from typing import Any, Final
 
 from grb_check.cases.case_record import CaseRecord, with_lost
 from grb_check.cases.expected_cases import each_once
-from grb_check.ranking.averages import Averages, averages
-from grb_check.ranking.budget_curves import Curve, curves
+from grb_check.ranking.averages import Averages, Curve, averages, curves
 from grb_check.ranking.lowest import Delta, Lowest, deltas, lowest
-from grb_check.ranking.orders import Ranked, by_effect, by_robustness, mean_by_attack
-from grb_check.ranking.ranks import comparisons
+from grb_check.ranking.ranks import Ranked, by_effect, by_robustness, comparisons, mean_by_attack
 from grb_check.reports.record import RunRecord
 
 # Of an `Outcome`, over its repeats.

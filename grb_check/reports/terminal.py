@@ -8,15 +8,20 @@ from typing import Any, Final, Protocol
 
 from grb_check.cases.case_record import CaseRecord
 from grb_check.errors import count
-from grb_check.files.control_characters import fit, fit_line
+from grb_check.files.text import fit, fit_line
 from grb_check.reports import audit_words
-from grb_check.reports.columns import COMPARED, filled
-from grb_check.reports.conclusion import GATE_ADVICE, conclusions, no_gate
+from grb_check.reports.audit_words import delta_lines, lowest_lines
+from grb_check.reports.columns import COMPARED, diagnostic_notes, filled, notes
+from grb_check.reports.conclusion import (
+    GATE_ADVICE,
+    comparison_lines,
+    conclusions,
+    listed,
+    no_gate,
+    standing_line,
+)
 from grb_check.reports.digest import Digest, Line
-from grb_check.reports.lowest_words import delta_lines, lowest_lines
-from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns
-from grb_check.reports.rank_words import comparison_lines, listed, standing_line
 from grb_check.reports.record import RunRecord
 
 COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}

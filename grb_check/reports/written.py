@@ -1,7 +1,14 @@
-"""The reports that are files, each made from the run record alone."""
+"""The reports that are files, each made from the run record alone.
+
+Drops as the list that github-action-benchmark reads for its tool `customSmallerIsBetter`.
+
+https://github.com/benchmark-action/github-action-benchmark: objects with `name`, `unit`, `value`,
+and the texts `range` and `extra`, which its charts show beside the value.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +18,30 @@ from typing import Final
 
 from grb_check.files.outputs import reason, try_write
 from grb_check.reports.annotations import in_github_actions
-from grb_check.reports.benchmark_list import benchmark_text
-from grb_check.reports.digest import Digest
+from grb_check.reports.digest import WORDS, Digest
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
+from grb_check.reports.plain import percent
 from grb_check.reports.record_file import encode
+
+
+def benchmark_text(digests: Sequence[Digest]) -> str:
+    """Return the list: an object for each case with figures, its value the drop in percent."""
+    found = [
+        {
+            "name": f"{each.name}: {each.name_of(line)}" if each.name else each.name_of(line),
+            "unit": "% drop",
+            "value": 100 * outcome.drop,
+            "range": f"± {100 * outcome.drop_deviation:.1f}",
+            "extra": f"clean {percent(outcome.clean)}, attacked {percent(outcome.attacked)}\n"
+            f"limit {percent(line.limit)}, {WORDS[line.status]}",
+        }
+        for each in digests
+        for line in each.lines
+        if (outcome := line.row.outcome) is not None
+    ]
+    return json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
 
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 

@@ -15,8 +15,8 @@ from grb_check.errors import count
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.reports.audit_words import conclusions
+from grb_check.reports.conclusion import Property
 from grb_check.reports.junit import comparison_properties
-from grb_check.reports.rank_words import Property
 from grb_check.reports.record import RunRecord
 from grb_check.session.collection import (
     AUDIT_TEST,

@@ -9,11 +9,11 @@ import pluggy
 import pytest
 
 from grb_check.errors import UsageError, count
-from grb_check.files.control_characters import fit_line
 from grb_check.files.outputs import reason
+from grb_check.files.text import fit_line
 from grb_check.settings.registered_names import RegisteredNames, Registry
 from grb_check.settings.settings import Settings
-from grb_check.user_code.tracebacks import short_traceback
+from grb_check.user_code.calls import short_traceback
 
 _RAISED = (Exception, SystemExit, pytest.fail.Exception, pytest.skip.Exception)
 

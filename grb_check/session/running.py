@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,10 +31,9 @@ from grb_check.gate.limits import judge_result
 from grb_check.ranking.comparison_models import check_data
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan
-from grb_check.session.progress import LogLines, Ticker
 from grb_check.session.pytest_private import captured, is_controller, is_worker, overridden
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.selected import source_of
+from grb_check.settings.selecting import source_of
 from grb_check.user_code.factories import quiet_imports
 from grb_check.user_code.sources import definition
 
@@ -42,6 +43,101 @@ if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
     from grb_check.failures.record_failure import Kept
     from grb_check.victims.subject import Subject
+
+
+FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
+EVERY: Final = 0.5
+SOON: Final = 20.0  # seconds before the first line in a log
+LOGGED: Final = 60.0  # seconds between two lines in a log; services end silent jobs
+
+
+class Ticker:
+    """Writes `text (12 s)` below the current line and restores the position of the cursor.
+
+    Args:
+        descriptor: of the terminal itself, because pytest captures the usual one during tests.
+            The ticker closes it.
+        column: returns the position of the cursor in pytest's current line.
+        width: columns of the terminal.
+    """
+
+    def __init__(self, descriptor: int, column: Callable[[], int], width: int) -> None:
+        self._descriptor = descriptor
+        self._column = column
+        self._width = width
+        self._shown = time.monotonic()
+
+    @contextmanager
+    def __call__(self, text: str) -> Iterator[None]:
+        """Show the text and its duration until the context ends."""
+        done = threading.Event()
+        thread = threading.Thread(target=self._tick, args=(text, done), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def log(self, text: Callable[[], str]) -> None:
+        """Do nothing: the steps are shown as they go on."""
+
+    def poll(self, text: Callable[[], str]) -> None:
+        """Show a text that may have changed; call it often."""
+        if time.monotonic() - self._shown > EVERY:
+            self._shown = time.monotonic()
+            self._show(text())
+
+    def clear(self) -> None:
+        """Remove what is shown."""
+        self._show("")
+
+    def close(self) -> None:
+        """Close the descriptor of the terminal."""
+        os.close(self._descriptor)
+
+    def _tick(self, text: str, done: threading.Event) -> None:
+        start = time.monotonic()
+        if done.wait(FIRST):
+            return
+        while True:
+            self._show(f"{text} ({time.monotonic() - start:.0f} s)")
+            if done.wait(EVERY):
+                break
+        self._show("")
+
+    def _show(self, text: str) -> None:
+        line = text[: self._width - 1]
+        back = f"\x1b[1A\x1b[{self._column() + 1}G"
+        os.write(self._descriptor, f"\n\r{line}\x1b[K{back}".encode())
+
+
+class LogLines:
+    """Writes a line to a log from time to time.
+
+    Args:
+        descriptor: of the log itself, because pytest captures the usual one during tests. It is
+            closed with this object.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._written = time.monotonic() - LOGGED + SOON
+
+    def poll(self, text: Callable[[], str]) -> None:
+        """Write the text if nothing was written for long."""
+        if time.monotonic() - self._written > LOGGED:
+            self._written = time.monotonic()
+            os.write(self._descriptor, f"\ngrb: {text()}\n".encode())
+
+    log = poll
+
+    def clear(self) -> None:
+        """Do nothing: a log keeps its lines."""
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._descriptor)
 
 
 WORKSPACE: Final = "GITHUB_WORKSPACE"

@@ -15,7 +15,7 @@ from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand
 from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
-from grb_check.gate.baselines.content import MAX_LABEL
+from grb_check.gate.baselines.files import MAX_LABEL
 from grb_check.gate.expected_failures import (
     ExpectedFailure,
     parse_expected_failure,
@@ -23,8 +23,7 @@ from grb_check.gate.expected_failures import (
 )
 from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_threshold
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.raw_values import RawValues
-from grb_check.settings.report_paths import read_output
+from grb_check.settings.raw_values import RawValues, read_output
 from grb_check.settings.settings import COMMAND_LINE, INI, PIN_FLAG, UPDATE_FLAG, Settings
 
 RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +12,8 @@ from typing import Any, Final
 
 from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
+from grb_check.files.outputs import check_output, is_stream, named_output
+from grb_check.gate.baselines.baseline import Baseline
 from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
 
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s@]+@")  # of a URL
@@ -169,3 +172,69 @@ def _fits(value: object, option: Option) -> bool:
     if isinstance(value, bool) or option.type == "bool":
         return isinstance(value, bool) and option.type == "bool"
     return isinstance(value, (str, *_NUMBERS.get(option.type, ())))
+
+
+KINDS: Final = ("json", "junit", "html", "markdown")
+
+
+def read_outputs(raw: RawValues) -> dict[str, Path]:
+    """Return the paths of the reports that are wanted, by kind.
+
+    Raises:
+        UsageError: see `read_output`.
+    """
+    paths = {kind: read_output(raw, f"grb_{kind}") for kind in KINDS}
+    return {kind: path for kind, path in paths.items() if path is not None}
+
+
+def read_output(raw: RawValues, dest: str) -> Path | None:
+    """Return the path of the output that an option names; None if it is not given.
+
+    Raises:
+        UsageError: it is empty, `-`, or a path that no file can have.
+    """
+    text = raw.one(dest)
+    if text is None:
+        return None
+    return raw.path(dest, named_output(f"--{dest.replace('_', '-')}", text))
+
+
+def named_paths(prefix: str, texts: Mapping[str, str | None]) -> dict[str, Path]:
+    """Return the paths of the outputs that options of a command name; None is not wanted.
+
+    Args:
+        prefix: of the flags.
+        texts: values by the rest of their flag.
+
+    Raises:
+        UsageError: see `named_output`.
+    """
+    return {
+        name: expanded(named_output(f"{prefix}{name}", text))
+        for name, text in texts.items()
+        if text is not None
+    }
+
+
+def check_all(prefix: str, reports: Mapping[str, Path], baseline: Baseline | None) -> None:
+    """Check that the outputs of a run can be written, none of them over another.
+
+    Args:
+        prefix: of the flags.
+        reports: paths by the rest of their flag.
+        baseline: of the run, which no report may replace; checked itself if the run writes it.
+
+    Raises:
+        UsageError: see `check_output`; or two paths are the same.
+    """
+    kept = {} if baseline is None else {"baseline": baseline.path}
+    paths, taken = {**kept, **reports}, dict[str, str]()
+    for name, path in paths.items():
+        if name in reports or (baseline is not None and baseline.writes):
+            check_output(f"{prefix}{name}", path)
+        first = taken.setdefault(os.path.normcase(os.path.realpath(path)), name)
+        if first != name and not (is_stream(path) and is_stream(paths[first])):
+            raise UsageError(
+                f"{prefix}{first} and {prefix}{name} are the same file, {str(path)!r}; give each "
+                f"its own"
+            )

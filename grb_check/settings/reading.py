@@ -17,10 +17,9 @@ from grb_check.attacks.names import read_budget
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_pairs import at_budgets
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, check_repeats
+from grb_check.cases.case import DIFFICULTIES, check_repeats, whole_number
 from grb_check.cases.shards import Shard, parse_shard
 from grb_check.cases.suites import Suite, check_graph_sets
-from grb_check.cases.whole_numbers import whole_number
 from grb_check.datasets import Places, Source
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import Baseline
@@ -33,9 +32,8 @@ from grb_check.settings.judging import (
     read_gate,
 )
 from grb_check.settings.model_specs import ModelSpec, read_models
-from grb_check.settings.raw_values import RawValues, read_raw
+from grb_check.settings.raw_values import RawValues, read_outputs, read_raw
 from grb_check.settings.registered_names import RegisteredNames
-from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.selecting import (
     in_order,
     read_attacks,
@@ -45,8 +43,7 @@ from grb_check.settings.selecting import (
     without_attacks,
 )
 from grb_check.settings.settings import DEFAULT, Option, Settings
-from grb_check.store.pack import Pack
-from grb_check.store.packs import open_pack
+from grb_check.store.pack import Pack, open_pack
 from grb_check.store.place import StorePlace, is_url, place_of
 
 FOLDER: Final = ".grb_check"  # in rootdir, of the store and of evidence

@@ -15,8 +15,8 @@ from functools import cached_property
 from threading import Thread
 from typing import Any, Final, TypeVar
 
-from grb_check.files.control_characters import fit_line
-from grb_check.store.warning import StoreWarning
+from grb_check.errors import StoreWarning
+from grb_check.files.text import fit_line
 
 Result = TypeVar("Result")
 

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from filelock import FileLock
 
-from grb_check.errors import count
+from grb_check.errors import StoreWarning, count
 from grb_check.files.npz_file import Unreadable, seal, unseal
 from grb_check.files.whole import write_whole
 from grb_check.store.remote import Remote
-from grb_check.store.warning import StoreWarning
 
 if TYPE_CHECKING:
     import numpy as np

@@ -36,9 +36,16 @@ from grb_check.victims.checks import (
 )
 from grb_check.victims.conventions import Adapter, Convention, detect_convention
 from grb_check.victims.edge_attributes import EdgeAttributes, edge_attributes
-from grb_check.victims.modes import evaluating, freeze
 from grb_check.victims.probed import probed_adapter
-from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, Wrapped, module_of
+from grb_check.victims.wrappers import (
+    Encoder,
+    SelfTrained,
+    Trained,
+    Wrapped,
+    evaluating,
+    freeze,
+    module_of,
+)
 
 _MARKS = (Trained, SelfTrained, Encoder)
 TRIED: Final = 64  # graphs of a set that an untrained model is checked on

@@ -54,8 +54,7 @@ from grb_check.training.nodes import (
 )
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 from grb_check.victims.conventions import Adapter
-from grb_check.victims.modes import evaluating, frozen
-from grb_check.victims.wrappers import Wrapped
+from grb_check.victims.wrappers import Wrapped, evaluating, frozen
 
 PROMISING: Final = 20  # a block is drawn from that many times as many pairs
 BLOCK_BUDGETS: Final = 4  # a block has at least that many pairs for each flip of the budget

@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Final
 
 from grb_check.errors import ModelError, UsageError
-from grb_check.user_code.calls import restored_after_import, users_code
-from grb_check.user_code.tracebacks import short_traceback
+from grb_check.user_code.calls import restored_after_import, short_traceback, users_code
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "num_features": ("in_channels", "in_features"),

@@ -13,8 +13,7 @@ from torch_geometric.nn import MessagePassing
 
 from grb_check.errors import ModelError, count
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.conventions import Adapter
-from grb_check.victims.hints import FIXED_SIZE
+from grb_check.victims.conventions import FIXED_SIZE, Adapter
 
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

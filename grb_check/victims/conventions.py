@@ -15,12 +15,32 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from grb_check.errors import ModelError, UsageError
-from grb_check.user_code.calls import restored_after_forward
-from grb_check.user_code.tracebacks import short_traceback
+from grb_check.user_code.calls import restored_after_forward, short_traceback
 from grb_check.victims.edge_attributes import EdgeAttributes
-from grb_check.victims.hints import hint
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices
+
+FIXED_SIZE: Final = (
+    "; a model must answer for graphs of any number of nodes: it is trained on a part of the "
+    "graph, and attacks add nodes, so that an embedding of node ids has no row for some"
+)
+
+
+def hint(module: nn.Module, error: BaseException) -> str:
+    """Return advice on an error of a module; empty without any."""
+    text = str(error)
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return ""
+    double = any(each.dtype == torch.float64 for each in module.parameters())
+    if double and any(word in text for word in ("dtype", "Double", "scalar type")):
+        return "\nits parameters are float64, and features are float32: call module.float()"
+    if "cuda" in text.lower():
+        return "\nleave the device to the harness: no .cuda(), and new tensors on x.device"
+    embeds = any(isinstance(each, nn.Embedding) for each in module.modules())
+    if embeds and isinstance(error, (RuntimeError, IndexError)):
+        return "\n" + FIXED_SIZE.removeprefix("; ")
+    return ""
+
 
 Role: TypeAlias = Literal[
     "x", "edge_index", "edge_weight", "edge_attr", "batch", "data", "adj_t", "adj"

@@ -17,7 +17,7 @@ from grb_check.cases.attack_pairs import (
 )
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, worst_members
 from grb_check.errors import UsageError
-from grb_check.settings.selected import cases_of
+from grb_check.settings.selecting import cases_of
 
 MOLECULES = "synthetic-molecules"
 

@@ -16,7 +16,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
-from grb_check.cli.measured_boards import boards_of
+from grb_check.cli.leaderboard import boards_of
 from grb_check.errors import UsageError
 from grb_check.ranking.boards.board import NO_ATTACK, Cell
 from grb_check.ranking.boards.files import measured_board, read_board

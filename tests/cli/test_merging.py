@@ -25,7 +25,7 @@ from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import Shard, plan
-from grb_check.cli.merging import merge
+from grb_check.cli.merge import merge
 from grb_check.cli.shard_records import Part
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
@@ -38,8 +38,8 @@ from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import encode, read
 from grb_check.reports.recording import record_of, settings_record
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.report_paths import KINDS
-from grb_check.settings.selected import cases_of
+from grb_check.settings.raw_values import KINDS
+from grb_check.settings.selecting import cases_of
 from grb_check.settings.settings import DEFAULT, OPTIONS, Settings
 
 SETTINGS = bare(

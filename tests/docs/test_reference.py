@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from grb_check.__main__ import COMMANDS
-from grb_check.cli import exit_codes
+from grb_check.cli import console
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reference"
@@ -26,7 +26,7 @@ def test_every_junit_property_is_on_the_page_of_reports() -> None:
 def test_every_exit_code_is_on_its_page() -> None:
     """Of the commands; those of pytest are listed by hand."""
     page = (PAGES / "exit-codes.md").read_text("utf-8")
-    codes = {value for value in vars(exit_codes).values() if isinstance(value, int)}
+    codes = {value for value in vars(console).values() if isinstance(value, int)}
     assert codes
     assert [code for code in sorted(codes) if f"| {code} |" not in page] == []
 

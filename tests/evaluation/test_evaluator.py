@@ -24,7 +24,7 @@ from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import outcome_of
 from grb_check.datasets.dataset import Dataset, digest
-from grb_check.errors import BudgetError, ModelError, UsageError
+from grb_check.errors import BudgetError, ModelError, StoreWarning, UsageError
 from grb_check.evaluation import own_models, repeats, white_box
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.perturbation_bytes import from_bytes
@@ -34,7 +34,6 @@ from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
 from grb_check.models.reference.sage import GraphSAGE
 from grb_check.store.store import Store
-from grb_check.store.warning import StoreWarning
 from grb_check.victims.subject import as_subject
 
 

@@ -11,7 +11,7 @@ from strategies import LinearModel, UnweightedModel, graph_of
 from torch import Tensor
 
 from grb_check.errors import GradientError
-from grb_check.evaluation.gradient_sample import SAMPLE, Kind, missing_gradients
+from grb_check.evaluation.white_box import SAMPLE, Kind, missing_gradients
 
 NODES = 80
 GRAPH = graph_of(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grb_check.execution import gpus
-from grb_check.execution.gpus import parse_listed, visible_gpus
+from grb_check.execution import resources
+from grb_check.execution.resources import parse_listed, visible_gpus
 
 PLAIN = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f)
@@ -40,14 +40,14 @@ def test_gpus_are_found_by_the_tool_or_by_the_driver(
 ) -> None:
     """Without either, no GPU is found and no program is started."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(gpus, "_DRIVER", tmp_path / "gpus")
-    assert gpus.all_gpus() == []
+    monkeypatch.setattr(resources, "_DRIVER", tmp_path / "gpus")
+    assert resources.all_gpus() == []
     for name in ("0000:01:00.0", "0000:41:00.0"):
         (tmp_path / "gpus" / name).mkdir(parents=True)
-    assert gpus.all_gpus() == ["0", "1"]
+    assert resources.all_gpus() == ["0", "1"]
     tool = tmp_path / "nvidia-smi"
     tool.write_text(f"#!/bin/sh\ncase $1 in -L) printf '%s' '{PLAIN}';; *) exit 1;; esac\n")
     tool.chmod(0o755)
-    assert gpus.all_gpus() == parse_listed(PLAIN)
+    assert resources.all_gpus() == parse_listed(PLAIN)
     tool.write_text("#!/bin/sh\nexit 9\n")
-    assert gpus.all_gpus() == ["0", "1"]
+    assert resources.all_gpus() == ["0", "1"]

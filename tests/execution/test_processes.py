@@ -17,8 +17,8 @@ import worker_functions as calls
 
 from grb_check import datasets
 from grb_check.cases.case import Case
-from grb_check.execution.gpus import VISIBLE
 from grb_check.execution.processes import Processes, start_processes
+from grb_check.execution.resources import VISIBLE
 from grb_check.execution.steps import measure, transfers
 from grb_check.execution.tasks import ModelOnDataset, Setup, Task
 from grb_check.execution.workers import Workers, breaks_all

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.files.command_line import command_line
+from grb_check.files.text import command_line
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"))))

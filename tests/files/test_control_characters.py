@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.files.control_characters import fit, fit_all, fit_line
+from grb_check.files.text import fit, fit_all, fit_line
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=20) | st.sampled_from(
     [

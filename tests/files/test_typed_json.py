@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.errors import UsageError
-from grb_check.files.control_characters import fit_line
+from grb_check.files.text import fit_line
 from grb_check.files.typed_json import FileKind, decode, encode, read
 
 

@@ -12,8 +12,8 @@ from outcome_factory import finding, outcome
 from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
 from grb_check.errors import UsageError
-from grb_check.gate.default_limit import DROP_MARGIN
 from grb_check.gate.limits import (
+    DROP_MARGIN,
     Gate,
     Threshold,
     check_patterns,

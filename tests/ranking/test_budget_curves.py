@@ -8,7 +8,7 @@ from outcome_factory import outcome
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import ExpectedCases
-from grb_check.ranking.budget_curves import curves, named_curves
+from grb_check.ranking.averages import curves, named_curves
 
 
 def test_a_curve_has_the_points_of_one_attack_on_one_model() -> None:

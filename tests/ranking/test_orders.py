@@ -10,7 +10,7 @@ from outcome_factory import outcome
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import CaseRecord, ExpectedCases
 from grb_check.cases.outcomes import Outcome
-from grb_check.ranking.orders import Ranked, by_robustness, ranked
+from grb_check.ranking.ranks import Ranked, by_robustness, ranked
 
 
 def row(made: Outcome) -> CaseRecord:

@@ -20,7 +20,7 @@ from record_factory import (
     view,
 )
 
-from grb_check.files.control_characters import SHOWN
+from grb_check.files.text import SHOWN
 from grb_check.reports.digest import Digest
 from grb_check.reports.junit_view import junit_text
 

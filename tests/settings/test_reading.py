@@ -11,7 +11,7 @@ from settings_factory import settings
 from grb_check.errors import UsageError
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.reading import STORE_VARIABLE
-from grb_check.settings.selected import cases_of
+from grb_check.settings.selecting import cases_of
 from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI
 from grb_check.store.place import StorePlace
 

@@ -11,7 +11,7 @@ from settings_factory import settings
 
 from grb_check.cases.suites import FOR_GRAPHS
 from grb_check.errors import UsageError
-from grb_check.settings.selected import cases_of
+from grb_check.settings.selecting import cases_of
 
 
 def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:

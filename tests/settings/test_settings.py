@@ -8,7 +8,7 @@ from settings_factory import settings
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.node_ids import parse_node_id
-from grb_check.settings.selected import cases_of, widened
+from grb_check.settings.selecting import cases_of, widened
 
 
 def test_a_node_id_widens_the_selection_to_its_case(tmp_path: Path) -> None:

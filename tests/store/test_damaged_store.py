@@ -13,9 +13,8 @@ from store_workers import KEY
 from strategies import graph_of
 
 from grb_check.attacks.threat import Perturbation, Threat, verify
-from grb_check.errors import BudgetError
+from grb_check.errors import BudgetError, StoreWarning
 from grb_check.store.store import Store
-from grb_check.store.warning import StoreWarning
 
 EDGE = Perturbation(added_edges=torch.tensor([[0], [2]]), notes=("a reason",))
 RIGHT = {"right": np.array([[True, False], [False, False]])}

@@ -24,9 +24,10 @@ from grb_check.store.pack import (
     Index,
     Packed,
     Wanted,
+    lacking,
+    open_pack,
     write_pack,
 )
-from grb_check.store.packs import lacking, open_pack
 
 WANTED = Wanted(
     fingerprint="f" * 64,

@@ -16,7 +16,7 @@ from grb_check.evaluation.own_models import OwnModels, TrainedModel
 from grb_check.evaluation.packed import check_pack, wanted_by
 from grb_check.evaluation.surrogates import REFERENCES
 from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, facts_of, on_surrogates
-from grb_check.store.packs import SHIPPED, shipped_pack
+from grb_check.store.pack import SHIPPED, shipped_pack
 from grb_check.store.store import Store
 
 SMOKE = SUITES["smoke"]

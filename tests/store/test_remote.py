@@ -19,11 +19,11 @@ from fsspec.config import conf
 from moto.server import ThreadedMotoServer
 from store_workers import KEY
 
+from grb_check.errors import StoreWarning
 from grb_check.files.npz_file import seal
 from grb_check.store import remote as remote_module
 from grb_check.store.remote import Remote
 from grb_check.store.store import Store
-from grb_check.store.warning import StoreWarning
 
 OTHER = Store(None).key(case="other")
 RIGHT = {"right": np.arange(600.0)}

@@ -16,9 +16,9 @@ from store_workers import KEY, count_up, write_and_read
 from strategies import attacked
 
 from grb_check.attacks.threat import Perturbation
+from grb_check.errors import StoreWarning
 from grb_check.files import whole
 from grb_check.store.store import Store
-from grb_check.store.warning import StoreWarning
 
 PERTURBATION = Perturbation(
     added_edges=torch.tensor([[0, 1], [3, 4]]),

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
 from grb_check.errors import DataError, one_line
-from grb_check.files.writing import writing
+from grb_check.files.whole import writing
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an empty one
 _CHUNK: Final = 1 << 18

@@ -25,7 +25,7 @@ from grb_check.datasets.download.archives import extract
 from grb_check.datasets.download.sources import shown_url, urls_for
 from grb_check.datasets.source import DataNotice, Source
 from grb_check.errors import DataError, count, one_line
-from grb_check.files.writing import UnwritableError, writing
+from grb_check.files.whole import UnwritableError, writing
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset

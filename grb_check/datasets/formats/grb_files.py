@@ -19,7 +19,7 @@ from grb_check.datasets.formats.rebuilt import UPSTREAM, instead_of
 from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted, find_file, only_file
 from grb_check.errors import DataError
-from grb_check.files.writing import writing
+from grb_check.files.whole import writing
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset

@@ -79,7 +79,7 @@ def _features(arrays: Mapping[str, NDArray[Any]], where: str) -> NDArray[Any]:
             f"{where}: has no node features ({', '.join(_SPARSE)} or {_DENSE}), which the attacks "
             f"change or inject; it has {', '.join(arrays)}"
         )
-    from grb_check.datasets.reading.dense import dense_features
+    from grb_check.datasets.reading.npz import dense_features
 
     values, columns, row_ends, shape = (arrays[key] for key in _SPARSE)
     return dense_features(values, columns, row_ends, shape, f"{where}: attr")

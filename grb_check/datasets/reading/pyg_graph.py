@@ -16,7 +16,7 @@ from grb_check.datasets.assembly import Masks, dataset_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.places import SplitRule
 from grb_check.datasets.reading.adjacency import matrix_of_pairs
-from grb_check.datasets.reading.dense import checked_shape, dense_features
+from grb_check.datasets.reading.npz import checked_shape, dense_features
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, count, one_line
 

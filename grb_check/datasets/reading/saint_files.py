@@ -25,8 +25,7 @@ from torch_geometric.datasets import Flickr, Reddit2
 from grb_check.datasets.assembly import IntArray, check_features, dataset_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.reading.adjacency import num_nodes_of, read_matrix
-from grb_check.datasets.reading.dense import blocks
-from grb_check.datasets.reading.npz import read_npz
+from grb_check.datasets.reading.npz import blocks, read_npz
 from grb_check.datasets.reading.pyg_raw import Recipe, fetch_raw, home_root, raw_files
 from grb_check.errors import DataError, count, one_line
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from grb_check.errors import DataError, count
-from grb_check.files.byte_order_mark import without_mark
+from grb_check.files.text import without_mark
 
 LONGEST_LINE: Final = 1 << 20  # bytes
 

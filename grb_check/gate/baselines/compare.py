@@ -4,6 +4,12 @@ The rules, and how often they are wrong, are in docs/explanation/gate.md.
 
 A pretrained model is compared target by target. One that was trained is compared repeat by repeat,
 since all targets share the randomness of a training. Imports numpy when a test needs it.
+
+Trainings that collapsed: repeats whose accuracy is far below the median of their side.
+
+A collapse says little about the other trainings, and a few of them hide any loss: with one training
+in ten at half its accuracy, more repeats would see less. So they are counted and compared by
+themselves, and the other repeats are tested without them. scipy.stats is imported if there are any.
 """
 
 from __future__ import annotations
@@ -11,23 +17,223 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from grb_check.cases.case import DIFFICULTIES, WHOLE
-from grb_check.cases.verdicts import CaseLoss, Collapses, Comparison
+from grb_check.cases.verdicts import CaseLoss, Collapses, Comparison, ComparisonResult
 from grb_check.errors import count
-from grb_check.gate.baselines.collapses import (
-    MIN_REPEATS,
-    collapsed,
-    more_frequent,
-)
-from grb_check.gate.baselines.judge import ON_CASES, ON_REPEATS, Judge, short
 from grb_check.gate.baselines.max_t import max_test
+from grb_check.gate.baselines.mean_test import MAX_REPEATS, MeanTest, mean_test
 from grb_check.gate.baselines.pair import Pair, why_incomparable
 
 if TYPE_CHECKING:
-    from grb_check.gate.baselines.pair import Numbers
+    from grb_check.gate.baselines.pair import Accuracy, Numbers
+
+
+CONFIDENCE: Final = 0.95  # one-sided, of excluding a loss beyond the margin
+ON_TARGETS: Final = "t-test on targets"
+ON_REPEATS: Final = "paired t-test on repeats"
+ON_CASES: Final = "paired t-test on repeats, cases weighted by the inverse variance of their losses"
+ONE_REPEAT: Final = (
+    "one repeat of a trained model says nothing about another, give more --grb-repeats on both "
+    "sides"
+)
+ONE_TRAINING: Final = (
+    "only one training can be compared, since a repeat with the weights of an earlier one is the "
+    "same training; seed it with the `seed` that the factory can take, or leave torch's global "
+    "seed as it is set for each repeat, or return grb_check.Trained(module) if nothing is trained"
+)
+ONE_TARGET: Final = "one target shows nothing about others"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Forms a comparison from a test.
+
+    Attributes:
+        margin: tolerated loss of accuracy, in points.
+        alpha: significance level.
+        accuracy: that is compared.
+        clean_loss: the part of the loss that is lost without attack, in points; None if unknown.
+        explained: whether the tested losses are without that part, see `Comparison`.
+    """
+
+    margin: float
+    alpha: float
+    accuracy: Accuracy = "attacked"
+    clean_loss: float | None = None
+    explained: bool = False
+
+    def equal(self, means: tuple[float, float], repeats: int) -> Comparison:
+        """Return the comparison of equal results."""
+        return Comparison(
+            result="equal",
+            text=f"equal to the baseline in every target ({count(repeats, 'repeat')})",
+            before=means[0],
+            after=means[1],
+            loss=0.0,
+            margin=self.margin,
+            alpha=self.alpha,
+        )
+
+    def one_training(self, means: tuple[float, float], repeats: int) -> Comparison:
+        """Return the comparison with one training, which shows nothing about another."""
+        return self._untested(means, "repeats", ONE_REPEAT if repeats == 1 else ONE_TRAINING)
+
+    def _untested(self, means: tuple[float, float], unit: str, why: str) -> Comparison:
+        loss = 100.0 * (means[0] - means[1])
+        return Comparison(
+            result="inconclusive",
+            text=f"{self._told(means)}; {why}",
+            unit=unit,
+            n=1,
+            before=means[0],
+            after=means[1],
+            loss=loss,
+            clean_loss=self.clean_loss,
+            margin=self.margin,
+            alpha=self.alpha,
+        )
+
+    def targets(
+        self, means: tuple[float, float], losses: Sequence[float], repeats: int
+    ) -> Comparison:
+        """Return the comparison of a pretrained model; `losses` of targets are in points."""
+        if len(losses) < 2:
+            return self._untested(means, "targets", ONE_TARGET)
+        floor = 100.0 / repeats / math.sqrt(len(losses))  # of one target that is lost once
+        test = mean_test(losses, self.margin, floor)
+        changes = f"{sum(each > 0 for each in losses)} of {count(len(losses), 'target')} lost and "
+        changes += f"{sum(each < 0 for each in losses)} won"
+        return self._tested(means, test, ON_TARGETS, "targets", changes)
+
+    def repeats(
+        self,
+        means: tuple[float, float],
+        losses: Sequence[float],
+        floor: float,
+        collapses: Collapses | None,
+        method: str = ON_REPEATS,
+    ) -> Comparison:
+        """Return the comparison of a trained model; `losses` of repeats are in points."""
+        test = mean_test(losses, self.margin, floor)
+        found = self._tested(means, test, method, "repeats", "")
+        if collapses is not None:
+            text = f"{found.text}; {_collapses(collapses, test.n)}"
+            found = replace(found, text=text, collapses=collapses)
+            if found.result == "pass" and collapses.after > collapses.before:
+                return replace(found, result="inconclusive")  # the collapses are a loss as well
+        if found.result != "inconclusive":
+            return found
+        needed = test.repeats_needed(1.0 - self.alpha, CONFIDENCE)
+        if needed is not None and collapses is not None:  # of further repeats some collapse too
+            needed = math.ceil(needed * collapses.n / test.n)
+        text = f"{found.text}; {_needed(collapses.n if collapses else test.n, needed)}"
+        return replace(found, text=text, repeats_needed=needed)
+
+    def _told(self, means: tuple[float, float]) -> str:
+        loss = 100.0 * (means[0] - means[1])
+        told = f"{self.accuracy} {means[1]:.1%} against the baseline's {means[0]:.1%}: "
+        told += f"loss {loss:.1f} points"
+        if self.clean_loss is None:
+            return told
+        return f"{told} ({self.clean_loss:.1f} without attack, {loss - self.clean_loss:.1f} to it)"
+
+    def _tested(
+        self, means: tuple[float, float], test: MeanTest, method: str, unit: str, changes: str
+    ) -> Comparison:
+        """Fail if a loss beyond the margin is shown, pass if it is excluded."""
+        low = round(test.low(1.0 - self.alpha), 9)  # 2 is not beyond 2
+        shown, excluded = low > self.margin, test.high(CONFIDENCE) <= self.margin
+        result: ComparisonResult = "fail" if shown else "pass" if excluded else "inconclusive"
+        tested = "the loss to the attack, " if self.explained else ""
+        tested += f"{method}: "
+        tested += f"mean {test.mean:.1f}, " if method == ON_CASES or self.explained else ""
+        details = f"{tested}t {test.statistic:.2f}, n {test.n}, p {short(test.p)} "
+        details += f"{'<' if test.p < self.alpha else '>='} {short(self.alpha)}"
+        told = self._told(means) + (f", at least {low:.1f}" if shown else "")
+        told += f", {changes}" if changes else ""
+        if self.explained:
+            told += ", which is one of clean accuracy"
+        detectable = test.detectable(1.0 - self.alpha)
+        return Comparison(
+            result=result,
+            text=f"{told} ({details}; margin {self.margin:g} points)",
+            method=method,
+            unit=unit,
+            n=test.n,
+            before=means[0],
+            after=means[1],
+            loss=round(100.0 * (means[0] - means[1]), 9),
+            clean_loss=self.clean_loss,
+            explained=self.explained,
+            low=low,
+            margin=self.margin,
+            deviation=test.deviation,
+            statistic=test.statistic,
+            p=test.p,
+            alpha=self.alpha,
+            detectable=detectable if detectable <= 100.0 else None,
+        )
+
+
+def _needed(n: int, repeats: int | None) -> str:
+    if repeats is None:
+        return f"not decided by {count(n, 'repeat')}, nor by {MAX_REPEATS:,}"
+    return f"not decided by {count(n, 'repeat')}; about {repeats} would with 80 % probability"
+
+
+def _collapses(found: Collapses, tested: int) -> str:
+    told = (
+        f"{found.after} of {count(found.n, 'training')} collapsed, {found.before} in the baseline"
+    )
+    return f"{told}; tested without them" if tested < found.n else told
+
+
+def short(value: float) -> str:
+    """Return a probability for people."""
+    return f"{value:.2g}"
+
+
+FAR: Final = 10.0  # points below the median, at least
+DEVIATIONS: Final = 6.0  # robust standard deviations below the median, at least
+FAR_STEPS: Final = 3.0  # targets below the median, at least
+MIN_REPEATS: Final = 8  # for a median and a spread that one repeat does not decide
+NORMAL: Final = 1.4826  # standard deviations in a median absolute deviation, of normal values
+
+
+def collapsed(accuracies: Sequence[float], step: float) -> frozenset[int]:
+    """Return the repeats whose accuracy is far below the median.
+
+    That is by `FAR` points, by `DEVIATIONS` standard deviations, estimated from the median absolute
+    deviation, and by `FAR_STEPS` targets. With fewer than `MIN_REPEATS` repeats none is.
+
+    Args:
+        accuracies: of the repeats, in points.
+        step: the accuracy of one target, in points.
+    """
+    if len(accuracies) < MIN_REPEATS:
+        return frozenset()
+    middle = statistics.median(accuracies)
+    spread = NORMAL * statistics.median(abs(each - middle) for each in accuracies)
+    least = round(middle - max(FAR, DEVIATIONS * spread, FAR_STEPS * step), 9)
+    return frozenset(repeat for repeat, each in enumerate(accuracies) if round(each, 9) < least)
+
+
+def more_frequent(found: Collapses) -> float:
+    """Return the p-value of more collapses than before, by Boschloo's exact one-sided test; else 1.
+
+    It is more powerful than Fisher's (Boschloo 1970): 5 of 20 after none of 20 have p = 0.009, by
+    Fisher's test 0.024.
+    """
+    if found.after <= found.before:
+        return 1.0
+    from scipy.stats import boschloo_exact  # takes a second, which only collapses cost
+
+    table = [[found.after, found.n - found.after], [found.before, found.n - found.before]]
+    return round(float(boschloo_exact(table, alternative="greater").pvalue), 6)
+
 
 SPREAD_FLOOR: Final = 0.5  # points; limits the weight of a case that hardly varies
 OWN_SPREAD: Final = 2.0  # weight of the median variance of all cases beside n - 1 of a case's own

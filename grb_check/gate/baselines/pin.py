@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from grb_check.cases.case import Case
-from grb_check.gate.baselines.content import StoredLoss
-from grb_check.gate.baselines.files import Entry, Pin, Saved
+from grb_check.gate.baselines.files import Entry, Pin, Saved, StoredLoss
 from grb_check.gate.baselines.joint import (
     JointComparison,
     ModelOnDataset,

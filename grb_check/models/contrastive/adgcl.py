@@ -36,7 +36,7 @@ from grb_check.models.contrastive.graph_views import reverse_edges
 from grb_check.models.graph_training import descend_once
 from grb_check.models.published import GraphSettings, graph_settings
 from grb_check.models.reference.graph_gin import GINStack, stack_of
-from grb_check.training.graph_batches import Graphs, graphs_of, mini_batches
+from grb_check.training.graphs import Graphs, graphs_of, mini_batches
 from grb_check.victims.wrappers import Encoder
 
 REGULARISATION: Final = 5.0
@@ -101,7 +101,7 @@ def mean_dropped(graphs: Graphs, weights: Tensor) -> Tensor:
 
 
 def adgcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with AD-GCL's training, see `published.graph_settings`."""
+    """Return an untrained encoder with AD-GCL's training, see `board.graph_settings`."""
     settings = graph_settings("AD-GCL", dataset)
     encoder = stack_of(num_features, settings)
 

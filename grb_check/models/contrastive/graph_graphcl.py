@@ -23,7 +23,7 @@ from grb_check.models.contrastive.graph_views import random_view
 from grb_check.models.graph_training import descend_on
 from grb_check.models.published import graph_settings
 from grb_check.models.reference.graph_gin import stack_of
-from grb_check.training.graph_batches import Graphs
+from grb_check.training.graphs import Graphs
 from grb_check.victims.wrappers import Encoder
 
 RATIO: Final = 0.2
@@ -31,7 +31,7 @@ TEMPERATURE: Final = 0.2
 
 
 def graph_graphcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with GraphCL's training, see `published.graph_settings`."""
+    """Return an untrained encoder with GraphCL's training, see `board.graph_settings`."""
     settings = graph_settings("GraphCL", dataset)
     encoder = stack_of(num_features, settings)
 

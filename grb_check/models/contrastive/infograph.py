@@ -20,7 +20,7 @@ from torch_geometric.nn import global_add_pool, global_mean_pool
 from grb_check.models.graph_training import descend_on
 from grb_check.models.published import graph_settings
 from grb_check.models.reference.graph_gin import stack_of
-from grb_check.training.graph_batches import Graphs
+from grb_check.training.graphs import Graphs
 from grb_check.victims.wrappers import Encoder
 
 
@@ -64,7 +64,7 @@ def jensen_shannon_loss(scores: Tensor, batch: Tensor) -> Tensor:
 
 
 def infograph(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with InfoGraph's training, see `published.graph_settings`."""
+    """Return an untrained encoder with InfoGraph's training, see `board.graph_settings`."""
     settings = graph_settings("InfoGraph", dataset)
     encoder = stack_of(num_features, settings)
 

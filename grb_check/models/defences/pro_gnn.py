@@ -50,8 +50,7 @@ from grb_check.training.nodes import (
     drawn_seed,
     measure_on,
 )
-from grb_check.victims.modes import evaluating
-from grb_check.victims.wrappers import SelfTrained
+from grb_check.victims.wrappers import SelfTrained, evaluating
 
 FALLBACK: Final = "planetoid-cora"
 SMOOTHNESS: Final[Mapping[str, float]] = MappingProxyType(  # lambda

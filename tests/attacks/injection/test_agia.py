@@ -16,7 +16,7 @@ from grb_check.errors import UsageError
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.victims.conventions import Adapter, detect_convention
-from grb_check.victims.modes import freeze
+from grb_check.victims.wrappers import freeze
 
 TARGETS = torch.arange(29, -1, -2)  # in an order of their own
 

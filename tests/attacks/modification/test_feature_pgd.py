@@ -25,7 +25,7 @@ from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.victims.conventions import Adapter, detect_convention
-from grb_check.victims.modes import freeze
+from grb_check.victims.wrappers import freeze
 
 few = settings(deadline=None, max_examples=40)
 QUICK = {"iterations": 5, "step_size": 0.5}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from grb_check.datasets.download.archives import Limits, extract
 from grb_check.errors import DataError
-from grb_check.files.writing import UnwritableError
+from grb_check.files.whole import UnwritableError
 
 FILES = ("adj.npz", "features.npz", "split/time/train.csv.gz")
 CONTENT = {file: f"content of {file} ".encode() * 50 for file in FILES}

@@ -14,10 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.errors import UsageError
-from grb_check.files.control_characters import fit_line
+from grb_check.files.text import fit_line
 from grb_check.gate.baselines.baseline import open_baseline
-from grb_check.gate.baselines.content import MAX_LABEL, StoredLoss
-from grb_check.gate.baselines.files import Saved, read_baseline, write_baseline
+from grb_check.gate.baselines.files import (
+    MAX_LABEL,
+    Saved,
+    StoredLoss,
+    read_baseline,
+    write_baseline,
+)
 
 NAMES = st.text("abc/@+=.", min_size=1, max_size=12)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from grb_check.gate.baselines.collapses import (
+from grb_check.gate.baselines.compare import (
     MIN_REPEATS,
     Collapses,
     collapsed,

@@ -13,8 +13,7 @@ from mutants import byte_mutants, structural_mutants
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.content import Content, StoredLoss
-from grb_check.gate.baselines.files import Saved, read_baseline, write_baseline
+from grb_check.gate.baselines.files import Content, Saved, StoredLoss, read_baseline, write_baseline
 from grb_check.gate.baselines.pair import Pair
 
 ENTRIES = {

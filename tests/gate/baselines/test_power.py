@@ -8,7 +8,7 @@ from outcome_factory import outcome
 
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
-from grb_check.gate.baselines.power import ALL_CASES, needed
+from grb_check.cli.power import ALL_CASES, needed
 
 REFERENCE = [(0.8, 0.6)] * 20
 

@@ -13,9 +13,11 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GATConv
 
 from grb_check.errors import UsageError
-from grb_check.models.defences.guard import Edges, Guard, Guarded
 from grb_check.models.defences.guarded import (
+    Edges,
     GCNGuard,
+    Guard,
+    Guarded,
     _GuardedAttention,
 )
 

@@ -16,8 +16,7 @@ from mutants import new_digest, structural_mutants
 
 from grb_check.errors import DataError
 from grb_check.ranking.boards.board import NO_ATTACK, Board
-from grb_check.ranking.boards.files import measured_board, read_board
-from grb_check.ranking.boards.tables import csv_text, markdown
+from grb_check.ranking.boards.files import csv_text, markdown, measured_board, read_board
 
 BOARD = board_of(
     {

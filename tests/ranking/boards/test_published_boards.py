@@ -24,8 +24,9 @@ from grb_check.ranking.boards.board import (
     Cell,
     attack_summary,
     defence_summary,
+    published_board,
+    published_datasets,
 )
-from grb_check.ranking.boards.published import published_board, published_datasets
 
 ROUNDED = 0.0101  # points: two figures with two decimals each
 FROM_MEANS = {"grb-reddit": 0.03, "grb-aminer": 0.03, "grb-flickr": 0.2}  # points

@@ -19,7 +19,7 @@ from record_factory import (
     view,
 )
 
-from grb_check.files.control_characters import fit
+from grb_check.files.text import fit
 from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
 from grb_check.reports.record import RunRecord

@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
 from typing import Any, Final
+
+
+def without_mark(raw: bytes) -> bytes:
+    """Return the start, or all, of a text file without the byte order mark of UTF-8.
+
+    Raises:
+        ValueError: the mark is that of UTF-16 or UTF-32.
+    """
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
+        raise ValueError("it is UTF-16 or UTF-32; save it as UTF-8")
+    return raw.removeprefix(codecs.BOM_UTF8)
+
+
+def command_line(words: Sequence[str]) -> str:
+    """Return the line that passes these words: to a POSIX shell, or on Windows to `cmd`."""
+    if sys.platform == "win32":
+        return subprocess.list2cmdline(words)
+    return shlex.join(words)
+
 
 SHOWN: Final = "\N{REPLACEMENT CHARACTER}"
 
