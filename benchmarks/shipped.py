@@ -16,13 +16,11 @@ from pathlib import Path
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Reference, Scores
-from grb_check.cases.repeat_results import AttackedBy
+from grb_check.cases.outcomes import AttackedBy, Reference, Scores
 from grb_check.cases.suites import SUITES
 from grb_check.datasets.formats.bundled import GRAPH
 from grb_check.errors import GradientError
-from grb_check.evaluation.devices import threads_for
-from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.evaluator import Evaluator, threads_for
 from grb_check.evaluation.packed import wanted_by
 from grb_check.evaluation.repeats import reference_scores
 from grb_check.evaluation.surrogates import references_on

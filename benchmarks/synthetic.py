@@ -16,10 +16,10 @@ from scipy.special import ndtri
 from benchmarks.grb_writer import write_folder
 from grb_check.datasets.assembly import Split, grb_split
 from grb_check.datasets.formats.grb_files import FILES
-from grb_check.datasets.reading.npz import blocks
+from grb_check.datasets.reading.adjacency import blocks
 from grb_check.errors import UsageError, count
 
-IntArray = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 
 _STEP: Final = 1 / 16  # grid of the feature values, so that the files compress
 _LOWEST: Final = -2.3125  # grb-cora: -2.3
@@ -100,7 +100,7 @@ class Synthetic:
 
     adjacency: sp.csr_matrix
     features: NDArray[np.float32]
-    labels: IntArray
+    labels: Int64Array
     split: Split
 
 
@@ -119,7 +119,7 @@ def generate(preset: Preset, seed: int) -> Synthetic:
         raise UsageError(f"preset {preset.name}: the seed is {seed}; give 0 or a positive number")
     rng = np.random.default_rng(seed)
     sizes = preset.class_sizes
-    labels: IntArray = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    labels: Int64Array = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     misplaced = rng.random(labels.size) < preset.misplaced
     community = np.where(misplaced, rng.permutation(labels), labels)
     adjacency = _symmetric(draw_edges(preset, community, rng), preset.num_nodes)
@@ -153,17 +153,17 @@ def prepare(name: str, home: Path, *, seed: int = 0) -> Path:
     return folder
 
 
-def degree_sequence(preset: Preset) -> IntArray:
+def degree_sequence(preset: Preset) -> Int64Array:
     """Return the wanted degrees in ascending order, int64 [num_nodes]."""
     shape = preset.degrees
     z = ndtri((np.arange(preset.num_nodes) + 0.5) / preset.num_nodes)
     tail = shape.tail * np.maximum(z - _TAIL_FROM, 0)
     log_degree = shape.centre + np.where(z < 0, shape.below, shape.above) * z + tail
-    degrees: IntArray = np.rint(np.exp(log_degree)).astype(np.int64)
+    degrees: Int64Array = np.rint(np.exp(log_degree)).astype(np.int64)
     return degrees
 
 
-def draw_edges(preset: Preset, community: IntArray, rng: np.random.Generator) -> IntArray:
+def draw_edges(preset: Preset, community: Int64Array, rng: np.random.Generator) -> Int64Array:
     """Draw undirected pairs, int64 [2, num_edges], each once, first < second.
 
     A configuration model: the ends of all edges are shuffled and joined in pairs, a share of them
@@ -180,7 +180,7 @@ def draw_edges(preset: Preset, community: IntArray, rng: np.random.Generator) ->
 
 
 def draw_features(
-    preset: Preset, community: IntArray, rng: np.random.Generator
+    preset: Preset, community: Int64Array, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """Draw float32 [num_nodes, num_features] on a grid: a centre per community, and noise."""
     num_features = preset.num_features
@@ -197,14 +197,14 @@ def draw_features(
     return features
 
 
-def _wanted_ends(preset: Preset, rng: np.random.Generator) -> IntArray:
-    ends: IntArray = np.repeat(rng.permutation(preset.num_nodes), degree_sequence(preset))
+def _wanted_ends(preset: Preset, rng: np.random.Generator) -> Int64Array:
+    ends: Int64Array = np.repeat(rng.permutation(preset.num_nodes), degree_sequence(preset))
     return ends
 
 
 def _join(
-    ends: IntArray, preset: Preset, community: IntArray, rng: np.random.Generator
-) -> IntArray:
+    ends: Int64Array, preset: Preset, community: Int64Array, rng: np.random.Generator
+) -> Int64Array:
     """Return sorted keys `first * num_nodes + second` of the pairs that join these ends."""
     at_home = rng.random(ends.size) < preset.homophily
     pool = np.where(at_home, community[ends], len(preset.class_sizes))
@@ -214,13 +214,13 @@ def _join(
     return _distinct(keys[first != second])
 
 
-def _distinct(keys: IntArray) -> IntArray:
+def _distinct(keys: Int64Array) -> Int64Array:
     """Sort, each key once. `np.unique` of newer numpy hashes, which takes ten times as long."""
     keys.sort()
     return keys[np.diff(keys, prepend=-1) > 0]
 
 
-def _symmetric(pairs: IntArray, num_nodes: int) -> sp.csr_matrix:
+def _symmetric(pairs: Int64Array, num_nodes: int) -> sp.csr_matrix:
     ends = pairs.astype(np.int32)
     rows, columns = np.concatenate([ends, ends[::-1]], axis=1)
     ones = np.ones(rows.size, dtype=np.float32)

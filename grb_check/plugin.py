@@ -19,8 +19,7 @@ from grb_check.settings import options
 
 if TYPE_CHECKING:
     from grb_check.cases.case import Case
-    from grb_check.cases.outcomes import Outcome
-    from grb_check.cases.repeat_results import CaseResult
+    from grb_check.cases.outcomes import CaseResult, Outcome
     from grb_check.cases.verdicts import Verdict
     from grb_check.failures.record_failure import Kept
     from grb_check.session.run import Run

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 from outcome_factory import finding, outcome
 
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, case_of, is_node_id, node_path
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import case_of, is_node_id, node_path
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import Plan
 from grb_check.cases.verdicts import Comparison
@@ -21,9 +20,8 @@ from grb_check.files.text import fit_all
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.record import RunRecord, RunSettings
+from grb_check.reports.record import RunRecord, RunSettings, record_of
 from grb_check.reports.record_file import check, encode
-from grb_check.reports.recording import record_of
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\x00\ud800 | `x` *y* @someone #12 ]]> & \u202e"
 ATTACKS = (

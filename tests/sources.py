@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from grb_check.datasets import Places, Source
-from grb_check.datasets.places import SplitRule
-from grb_check.datasets.source import Format
+from grb_check.datasets.source import Format, SplitRule
 
 
 def read_with(

@@ -20,10 +20,8 @@ from benchmarks.rows import Row, markdown
 from grb_check.cases.case import Case
 from grb_check.gate.baselines.baseline import ALPHA, JOINT_SHARE, LOSS_MARGIN
 from grb_check.gate.baselines.compare import compare
-from grb_check.gate.baselines.files import Entry, Saved
-from grb_check.gate.baselines.joint import compare_groups, groups_of
-from grb_check.gate.baselines.pair import Pair
-from grb_check.gate.baselines.pin import compare_with_pin, updated
+from grb_check.gate.baselines.files import Entry, Pair, Saved
+from grb_check.gate.baselines.joint import compare_groups, compare_with_pin, groups_of, updated
 
 VARIANT = "gcn"
 REFERENCES = ("baseline", "pin")

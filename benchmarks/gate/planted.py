@@ -14,8 +14,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline
 from grb_check.gate.baselines.compare import compare
-from grb_check.gate.baselines.files import Entry, Saved
-from grb_check.gate.baselines.pair import Pair
+from grb_check.gate.baselines.files import Entry, Pair, Saved
 
 Bits = NDArray[np.int8]
 Indices = NDArray[np.int64]

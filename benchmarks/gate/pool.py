@@ -25,9 +25,8 @@ from grb_check.attacks.registry import load_attack
 from grb_check.cases.case import DIFFICULTIES, Case, expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
-from grb_check.evaluation.devices import resolve_device, threads_for
-from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.evaluation.trained_victims import TrainedVictims
+from grb_check.evaluation.evaluator import resolve_device, threads_for
+from grb_check.evaluation.own_models import OwnModels, TrainedModel, TrainedVictims
 from grb_check.evaluation.trials import Trial, on_surrogates, right_after, right_before
 from grb_check.store.store import Store
 from grb_check.user_code.randomness import isolated_randomness

@@ -26,7 +26,7 @@ from grb_check.attacks.threat import apply
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import weighted_lowest
 from grb_check.datasets.dataset import Dataset
-from grb_check.evaluation.devices import threads_for
+from grb_check.evaluation.evaluator import threads_for
 from grb_check.evaluation.own_models import OwnModels, predict
 from grb_check.evaluation.trials import Trial, on_surrogates
 from grb_check.gradients.victim import Victim

@@ -15,9 +15,7 @@ from grb_check.attacks.edges.edge_set import degrees_of, local_budgets
 from grb_check.attacks.names import split_budget
 from grb_check.attacks.registry import is_targeted, local_budget_of
 from grb_check.attacks.threat import Scenario, Threat
-from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.graph_dataset import GraphDataset
-from grb_check.datasets.views import AnyDataset
+from grb_check.datasets.dataset import AnyDataset, Dataset, GraphDataset
 from grb_check.errors import UsageError, choose
 
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets

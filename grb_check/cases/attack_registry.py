@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from grb_check.attacks import own_attacks
 from grb_check.attacks.names import base_name, split_names
 from grb_check.attacks.registry import Pair, canonical_name
-from grb_check.cases.attack_pairs import SCENARIOS, attack_order, known_attacks
+from grb_check.cases.case import SCENARIOS, attack_order, known_attacks
 from grb_check.errors import UsageError, choose
 
 if TYPE_CHECKING:

@@ -13,10 +13,70 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from grb_check.attacks.names import WORST, without_budgets
-from grb_check.attacks.registry import Pair, tagged
-from grb_check.cases.attack_pairs import SCENARIOS, attack_order, on_graphs
+from grb_check.attacks.names import (
+    WORST,
+    base_name,
+    split_budget,
+    split_local_budget,
+    with_budget,
+    without_budgets,
+)
+from grb_check.attacks.registry import Pair, attack_names, canonical_name, is_targeted, tagged
 from grb_check.errors import UsageError, count
+
+SCENARIOS: Final = ("injection", "modification")
+
+
+def attack_order(pair: Pair) -> tuple[int, int, str, float]:
+    """Return the key that sorts attacks as reports show them.
+
+    By scenario; in each the built-in attacks in the registry's order, then users' by name, then
+    `worst`; an attack before its variants, and small budgets before large ones.
+    """
+    scenario, name = pair
+    built_in = attack_names()
+    plain = (scenario, base_name(name))
+    place = built_in.index(plain) if plain in built_in else len(built_in)
+    rest, budget = split_budget(name)
+    return SCENARIOS.index(scenario), place + (plain[1] == WORST), rest, budget or 0.0
+
+
+def known_attacks() -> tuple[Pair, ...]:
+    """Return the attacks that need no user code: the built-in ones and `worst` of each scenario."""
+    return tuple(
+        sorted((*attack_names(), *((each, WORST) for each in SCENARIOS)), key=attack_order)
+    )
+
+
+def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair, ...]:
+    """Return each attack at each budget, in order; one that names its budget is kept as it is.
+
+    Raises:
+        UsageError: an attack has no budget of the whole graph, but one for each of its targets.
+    """
+    for scenario, name in attacks if budgets else ():
+        if is_targeted(scenario, name):
+            canonical_name(scenario, with_budget(name, budgets[0]))  # refuses it
+    every = {
+        (scenario, name if split_budget(name)[1] is not None else with_budget(name, budget))
+        for scenario, name in attacks
+        for budget in (budgets or (None,))
+    }
+    return tuple(sorted(every, key=attack_order))
+
+
+def on_graphs(pair: Pair) -> bool:
+    """Whether an attack can attack each graph of a set within its own budget.
+
+    Built-in attacks that can are tagged `graphs`; their `worst` can too. A user's attack receives
+    the budgets of the graphs, and is verified against them. Local budgets are for nodes of a single
+    graph.
+    """
+    scenario, name = pair
+    if split_local_budget(name)[1] is not None:
+        return False
+    plain = (scenario, base_name(name))
+    return plain not in attack_names() or plain in tagged("graphs")
 
 
 def whole_number(given: object, least: int, most: int) -> int | None:
@@ -196,3 +256,85 @@ def check_match(what: str, pattern: str, cases: Sequence[Case]) -> None:
             f"{what} pattern {pattern!r} matches none of the {count(len(cases), 'selected case')}; "
             f"ids look like {example!r} and shell wildcards are allowed"
         )
+
+
+NODE_PREFIX: Final = "grb"
+TEST_NAME: Final = "test_attack"
+
+
+@dataclass(frozen=True)
+class NodeId:
+    """A node id of the built-in suite, or the beginning of one."""
+
+    parts: tuple[str, ...]  # one or two of model, dataset
+    cell: str = ""
+    test: str = ""  # name of the test; empty for all tests
+
+    def __str__(self) -> str:
+        path = "::".join((NODE_PREFIX, *self.parts))
+        return f"{path}::{self.test}[{self.cell}]" if self.cell else path
+
+    def selects(self, case: Case) -> bool:
+        """Whether the node id is that of the case, or of its module."""
+        path = (case.model, case.dataset) if case.model else (case.dataset,)
+        return path[: len(self.parts)] == self.parts and self.cell in ("", case.cell)
+
+    def case(self) -> Case:
+        """Return the case of a complete id."""
+        *model, dataset = self.parts
+        difficulty, scenario, attack = self.cell.split("/")
+        return Case(dataset, difficulty, scenario, attack, model[0] if model else "")
+
+
+_NODE_ID = re.compile(
+    rf"{NODE_PREFIX}((?:::[^:\[\]]+(?::[^:\[\]]+)*)*?)"
+    rf"(?:::({TEST_NAME})(?:\[([^\]]+)\])?)?"
+)
+
+
+def is_node_id(argument: str) -> bool:
+    """Whether a command line argument names cells of the built-in suite."""
+    return argument.startswith(f"{NODE_PREFIX}::")
+
+
+def parse_node_id(argument: str) -> NodeId:
+    """Read `grb::[model::]dataset[::test_attack[[difficulty/scenario/attack]]]`.
+
+    Raises:
+        UsageError: the argument has another form.
+    """
+    found = _NODE_ID.fullmatch(argument)
+    parts = tuple(found[1].split("::")[1:]) if found else ()
+    test, cell = (found[2] or "", found[3] or "") if found else ("", "")
+    if found is None or len(parts) > 2 or (cell and cell.count("/") != 2):
+        raise UsageError(
+            f"{argument!r} is not the id of a grb case; ids look like "
+            f"'{NODE_PREFIX}::synthetic-cora::{TEST_NAME}[easy/injection/pgd]'"
+        )
+    return NodeId(parts, cell, test)
+
+
+def case_of(node_id: str) -> Case | None:
+    """Return the case of a test of the built-in suite; None if another plugin changed its id.
+
+    Text after the brackets is ignored: pytest-xdist writes `@group` there.
+    """
+    try:
+        parsed = parse_node_id(node_id[: node_id.rfind("]") + 1])
+    except UsageError:
+        return None
+    if parsed.test != TEST_NAME:
+        return None
+    case = parsed.case()
+    known = case.difficulty in DIFFICULTIES and case.scenario in SCENARIOS
+    return case if known else None
+
+
+def node_id_of(case: Case) -> str:
+    """Return the node id of the built-in test of a case."""
+    return f"{node_path(case)}::{TEST_NAME}[{case.cell}]"
+
+
+def node_path(case: Case) -> str:
+    """Return the node id of the module of a case: one for each model and dataset."""
+    return "::".join(part for part in (NODE_PREFIX, case.model, case.dataset) if part)

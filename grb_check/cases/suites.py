@@ -14,10 +14,17 @@ from grb_check.attacks.registry import (
     name_at_local_budget,
     tagged,
 )
-from grb_check.cases.attack_pairs import SCENARIOS, attack_order, on_graphs
-from grb_check.cases.case import DIFFICULTIES, WHOLE, Case, check_on_graphs
+from grb_check.cases.case import (
+    DIFFICULTIES,
+    SCENARIOS,
+    WHOLE,
+    Case,
+    attack_order,
+    check_on_graphs,
+    on_graphs,
+)
 from grb_check.datasets import Source
-from grb_check.datasets.places import FeatureRule, SplitRule, Training
+from grb_check.datasets.source import FeatureRule, SplitRule, Training
 from grb_check.errors import UsageError
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from grb_check.datasets import Places
 from grb_check.datasets.download.sources import named_sources
-from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES, expanded
+from grb_check.datasets.source import HOME_VARIABLE, SPLIT_RULES, expanded
 from grb_check.errors import UsageError
 from grb_check.files.text import fit, fit_line
 

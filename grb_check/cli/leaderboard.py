@@ -9,13 +9,12 @@ from itertools import product
 from typing import Final
 
 from grb_check.attacks.names import WORST, base_name
-from grb_check.cases.case import DIFFICULTIES
+from grb_check.cases.case import DIFFICULTIES, is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.cli.console import FAILED, OK, complain, say, tell
 from grb_check.datasets import Places
-from grb_check.datasets.places import expanded
+from grb_check.datasets.source import expanded
 from grb_check.errors import UsageError
 from grb_check.files.versions import MEASURED
 from grb_check.models.zoo import known

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec.structs import replace as replace_fields
 
-from grb_check.cases.case import Case
-from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.expected_cases import inconsistent
-from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.case import Case, is_node_id
+from grb_check.cases.case_record import CaseRecord, inconsistent
 from grb_check.cli import shard_records as shards
 from grb_check.cli.console import FAILED, LOST, NO_CASES, OK, command, say
 from grb_check.cli.shard_records import Part
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
-from grb_check.datasets.places import expanded
+from grb_check.datasets.source import expanded
 from grb_check.errors import UsageError, count
 from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
@@ -36,10 +34,9 @@ from grb_check.ranking.comparison_models import (
 from grb_check.reports import terminal, written
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.record import RunRecord, RunSettings
+from grb_check.reports.record import RunRecord, RunSettings, record_of
 from grb_check.reports.record_file import read
-from grb_check.reports.recording import record_of
-from grb_check.session.entered_tests import audit_tests, baseline_tests
+from grb_check.session.ending import audit_tests, baseline_tests
 from grb_check.settings.judging import check_label
 from grb_check.settings.raw_values import KINDS, check_all, named_paths, split_at_commas
 from grb_check.settings.selecting import ranks_are_optional

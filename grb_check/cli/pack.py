@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from grb_check.cli.console import OK, say
-from grb_check.datasets.places import expanded
+from grb_check.datasets.source import expanded
 from grb_check.errors import UsageError
 from grb_check.files.outputs import check_output, named_output
 from grb_check.reports.plain import columns

@@ -15,15 +15,13 @@ from grb_check.cases.outcomes import Measurement, Outcome
 from grb_check.datasets import Places, Source
 from grb_check.datasets.dataset import digest
 from grb_check.errors import DataError, GradientError, UsageError, count
-from grb_check.evaluation.devices import threads_for
-from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.evaluator import Evaluator, threads_for
 from grb_check.evaluation.fallbacks import black_box_trials
 from grb_check.evaluation.packed import wanted_by
 from grb_check.evaluation.repeats import described
 from grb_check.evaluation.trials import Trial, describe_threat, on_surrogates, wanted_of
 from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS, measured_with
-from grb_check.reports.record import RunRecord
-from grb_check.reports.recording import environment_of
+from grb_check.reports.record import RunRecord, environment_of
 from grb_check.store.pack import Pack, Wanted, write_pack
 from grb_check.store.place import StorePlace, open_store
 from grb_check.user_code.calls import restored

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.case import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.cli.console import OK, say
 from grb_check.errors import UsageError, count

@@ -25,7 +25,7 @@ from grb_check import datasets
 from grb_check.cases import counter_example
 from grb_check.cli.console import complain, say
 from grb_check.datasets import Places, Source
-from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
+from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
 from grb_check.errors import (
     BudgetError,
     DataError,

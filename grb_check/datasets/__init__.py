@@ -14,8 +14,7 @@ from grb_check.datasets.catalogue import (
     load_either,
     load_graph_set,
 )
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import DataNotice, Source
+from grb_check.datasets.source import DataNotice, Places, Source
 
 __all__ = [
     "GRAPH_SETS",

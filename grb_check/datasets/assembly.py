@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.places import SplitRule
-from grb_check.datasets.reading.adjacency import undirected_edges
-from grb_check.datasets.reading.npz import blocks, integers
-from grb_check.datasets.source import DataNotice
+from grb_check.datasets.reading.adjacency import blocks, integers, undirected_edges
+from grb_check.datasets.source import DataNotice, SplitRule
 from grb_check.errors import DataError, count
 
 Int64Array = NDArray[np.int64]
@@ -218,9 +216,6 @@ def _insertion_sort(order: list[int], keys: list[int], low: int, high: int) -> N
         order[place] = node
 
 
-IntArray = NDArray[np.int64]
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Masks:
     """A dataset's own split, bool [num_nodes] each."""
@@ -322,7 +317,7 @@ def check_features(features: NDArray[Any], num_nodes: int, where: str) -> NDArra
     return values
 
 
-def class_numbers(labels: NDArray[Any], where: str) -> IntArray:
+def class_numbers(labels: NDArray[Any], where: str) -> Int64Array:
     """Return int64 [num_nodes] from class numbers or from one-hot rows [num_nodes, num_classes].
 
     GRB's loader accepts both layouts.
@@ -340,11 +335,11 @@ def class_numbers(labels: NDArray[Any], where: str) -> IntArray:
         raise DataError(
             f"{where}: labels of shape {list(labels.shape)} are not one-hot; a node has one class"
         )
-    numbers: IntArray = ones.argmax(axis=1).astype(np.int64)
+    numbers: Int64Array = ones.argmax(axis=1).astype(np.int64)
     return numbers
 
 
-def check_labels(labels: IntArray, num_nodes: int, where: str) -> int:
+def check_labels(labels: Int64Array, num_nodes: int, where: str) -> int:
     """Return the number of classes of int64 [num_nodes] labels.
 
     Raises:
@@ -384,8 +379,8 @@ def assemble(
     name: str,
     origin: str,
     features: NDArray[np.float32],
-    edges: IntArray,
-    labels: IntArray,
+    edges: Int64Array,
+    labels: Int64Array,
     num_classes: int,
     split: Split,
     rebuilt: bool = False,
@@ -421,7 +416,7 @@ def assemble(
     )
 
 
-def _given(masks: Masks | None, degrees: IntArray, where: str) -> Split:
+def _given(masks: Masks | None, degrees: Int64Array, where: str) -> Split:
     if masks is None:
         raise DataError(f"{where}: has no split of its own; use --grb-split=grb")
     train, val, test = (np.flatnonzero(mask) for mask in (masks.train, masks.val, masks.test))

@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grb_check.datasets.formats import FORMATS
-from grb_check.datasets.places import Places, expanded
-from grb_check.datasets.source import MAX_NAME, NAME, Format, Source, Wanted
+from grb_check.datasets.source import MAX_NAME, NAME, Format, Places, Source, Wanted, expanded
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import Dataset
-    from grb_check.datasets.graph_dataset import GraphSet
-    from grb_check.datasets.views import AnyDataset
+    from grb_check.datasets.dataset import AnyDataset, Dataset, GraphSet
 
 GRAPH_SETS: Final = tuple(name for each in FORMATS if each.of_graphs for name in each.names)
 _SUFFIXES: Final = tuple(suffix for each in FORMATS for suffix in each.suffixes)
@@ -106,7 +103,7 @@ def load_either(source: Source) -> AnyDataset:
     """
     if not source.of_graphs:
         return load(source)
-    from grb_check.datasets.graph_dataset import graph_dataset  # loads torch
+    from grb_check.datasets.dataset import graph_dataset  # loads torch
 
     return graph_dataset(load_graph_set(source))
 

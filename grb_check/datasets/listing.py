@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from grb_check.datasets import lock
 from grb_check.datasets.catalogue import GRAPH_SETS, find, find_original, known_names
-from grb_check.datasets.places import Places
 from grb_check.datasets.published import SIZES, names, sizes
-from grb_check.datasets.source import Source
+from grb_check.datasets.source import Places, Source
 from grb_check.errors import UsageError
 
 

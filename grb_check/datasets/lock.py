@@ -21,8 +21,8 @@ from msgspec import Meta
 
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, one_line
+from grb_check.files.outputs import UnwritableError, write_whole, writing
 from grb_check.files.text import without_mark
-from grb_check.files.whole import UnwritableError, write_whole, writing
 
 LOCK_FILE: Final = "grb_check.lock.json"
 FORMAT: Final[Literal[1]] = 1

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from grb_check.datasets.assembly import check_features
-from grb_check.datasets.graph_dataset import SEED, GraphSet
+from grb_check.datasets.dataset import SEED, GraphSet
 from grb_check.datasets.reading.adjacency import matrix_of_pairs, undirected_edges
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, count
 
-IntArray = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 
 TRAIN_SHARE: Final = 0.8
 
@@ -26,9 +26,9 @@ TRAIN_SHARE: Final = 0.8
 class SetSplit:
     """A set's own split, int64 [.] graph ids each; `val` is None if it is to be drawn."""
 
-    train: IntArray
-    val: IntArray | None
-    test: IntArray
+    train: Int64Array
+    val: Int64Array | None
+    test: Int64Array
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,9 +44,9 @@ class RawGraphs:
         edge_attr: real [num_pairs, k]; None if the edges have none.
     """
 
-    sizes: IntArray
+    sizes: Int64Array
     pairs: NDArray[Any]
-    labels: IntArray
+    labels: Int64Array
     features: NDArray[Any] | None
     split: SetSplit | None = None
     edge_attr: NDArray[Any] | None = None
@@ -110,7 +110,7 @@ def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> Graph
     )
 
 
-def check_graph_labels(labels: IntArray, num_graphs: int, where: str) -> int:
+def check_graph_labels(labels: Int64Array, num_graphs: int, where: str) -> int:
     """Return the number of classes of int64 [num_graphs] labels.
 
     Raises:
@@ -165,7 +165,7 @@ def constant_features(num_nodes: int, where: str) -> NDArray[np.float32]:
 
 
 def attributes_of(
-    edges: IntArray, pairs: NDArray[Any], values: NDArray[Any], num_nodes: int, where: str
+    edges: Int64Array, pairs: NDArray[Any], values: NDArray[Any], num_nodes: int, where: str
 ) -> NDArray[np.float32]:
     """Return the attributes of edges, float32 [2 * num_edges, k].
 
@@ -209,7 +209,7 @@ def drawn_split(num_graphs: int, where: str) -> SetSplit:
     return SetSplit(train=np.sort(order[:cut]), val=None, test=np.sort(order[cut:]))
 
 
-def _check_sizes(sizes: IntArray, where: str) -> None:
+def _check_sizes(sizes: Int64Array, where: str) -> None:
     if not sizes.size:
         raise DataError(f"{where}: has no graphs")
     empty = np.flatnonzero(sizes == 0)
@@ -220,7 +220,7 @@ def _check_sizes(sizes: IntArray, where: str) -> None:
         )
 
 
-def _check_split(split: SetSplit, labels: IntArray, num_classes: int, where: str) -> None:
+def _check_split(split: SetSplit, labels: Int64Array, num_classes: int, where: str) -> None:
     parts = {"training": split.train, "validation": split.val, "test": split.test}
     for part, graphs in parts.items():
         if graphs is not None and not graphs.size:

@@ -17,7 +17,7 @@ from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, apply, verify
-from grb_check.cases.attack_pairs import on_graphs
+from grb_check.cases.case import on_graphs
 from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.query_search import ExchangedParts, GraphFlips, GraphInjections, search

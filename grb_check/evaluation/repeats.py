@@ -16,14 +16,12 @@ from grb_check.attacks.names import WORST, base_name
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, describe, load_attack
 from grb_check.cases.case import Case, check_on_graphs
-from grb_check.cases.outcomes import Scores
-from grb_check.cases.repeat_results import AttackedBy, RepeatResult
+from grb_check.cases.outcomes import AttackedBy, RepeatResult, Scores
 from grb_check.cases.suites import members_of
-from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.dataset import GraphDataset
 from grb_check.evaluation.fallbacks import transferred_variant
-from grb_check.evaluation.own_models import OwnModels, TrainedModel
+from grb_check.evaluation.own_models import DatasetCache, OwnModels, TrainedModel
 from grb_check.evaluation.surrogates import check_kinds
-from grb_check.evaluation.trained_victims import DatasetCache
 from grb_check.evaluation.trials import (
     Trial,
     black_box,

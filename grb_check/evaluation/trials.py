@@ -28,8 +28,17 @@ from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Measurement, Method, Reference, Scores
-from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
+from grb_check.cases.outcomes import (
+    MAIN_REFERENCE,
+    AttackedBy,
+    CaseFacts,
+    Finding,
+    Measurement,
+    Method,
+    Reference,
+    RepeatResult,
+    Scores,
+)
 from grb_check.datasets.dataset import digest
 from grb_check.errors import BudgetError
 from grb_check.evaluation.after_attack import predicted_after

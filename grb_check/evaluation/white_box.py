@@ -21,8 +21,7 @@ from grb_check.attacks.objectives import margin
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, apply
-from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Finding, Method, Scores
-from grb_check.cases.repeat_results import RepeatResult
+from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Finding, Method, RepeatResult, Scores
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation import diagnostics
 from grb_check.evaluation.fallbacks import (

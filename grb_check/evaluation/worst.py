@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from grb_check.attacks.names import without_budgets
-from grb_check.cases.outcomes import Finding, Measurement, Reference, Scores
-from grb_check.cases.repeat_results import RepeatResult
+from grb_check.cases.outcomes import Finding, Measurement, Reference, RepeatResult, Scores
 from grb_check.evaluation.diagnostics import about_model
 
 

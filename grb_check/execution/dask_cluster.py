@@ -12,8 +12,8 @@ from contextlib import ExitStack, suppress
 from typing import Any, Final
 
 from grb_check.errors import LostError, UsageError, count, one_line
+from grb_check.execution.calls import Workers
 from grb_check.execution.resources import cores
-from grb_check.execution.workers import Workers
 
 CONNECT_SECONDS: Final = 8
 WORKER_SECONDS: Final = 60  # for the first worker to join

@@ -17,15 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from grb_check.cases.case import Case, by_model_and_dataset
-from grb_check.cases.outcomes import Finding
-from grb_check.cases.repeat_results import ENOUGH, CaseResult, RepeatResult, outcome_of
+from grb_check.cases.outcomes import ENOUGH, CaseResult, Finding, RepeatResult, outcome_of
 from grb_check.cases.suites import members_of
 from grb_check.errors import GrbCheckError, UsageError, one_line
-from grb_check.execution import steps
+from grb_check.execution import tasks
 from grb_check.execution.calls import Calls, Pending
 from grb_check.execution.remaining import Remaining
-from grb_check.execution.steps import Checked
-from grb_check.execution.tasks import Answer, ModelOnDataset, Setup, Step, Task
+from grb_check.execution.tasks import Answer, Checked, ModelOnDataset, Setup, Step, Task
 from grb_check.execution.transfers import Transfers, Trying
 
 # Parts may take these shares of what each worker has to do: with smaller ones more victims are
@@ -202,7 +200,7 @@ class Measuring:
             LostError: a worker was lost twice.
         """
         groups = [tuple(each) for each in by_model_and_dataset(cases)]
-        calls = [self.calls.submit(self._task(steps.check, each, 0, repeats)) for each in groups]
+        calls = [self.calls.submit(self._task(tasks.check, each, 0, repeats)) for each in groups]
         found: dict[Case, Checked] = {}
         with self._cleared():
             for call in calls:
@@ -278,7 +276,7 @@ class Measuring:
             return found
         if on is not None:
             task = [
-                self._task(steps.measure, (case,), seed, repeats, on) for seed in range(repeats)
+                self._task(tasks.measure, (case,), seed, repeats, on) for seed in range(repeats)
             ]
             calls: list[Pending] = [self.calls.submit(each) for each in task]
         else:
@@ -298,7 +296,7 @@ class Measuring:
         """Results with the scores of all references."""
         calls = []
         for each in results:
-            task = self._task(steps.references, (case,), each.measurement.seed, len(results), on)
+            task = self._task(tasks.references, (case,), each.measurement.seed, len(results), on)
             lean = replace(each, perturbation=b"")
             calls.append(self.calls.submit(replace(task, given={case: lean})))
         with self._cleared():
@@ -318,7 +316,7 @@ class Measuring:
         """
         calls = []
         for each in tryings:
-            task = self._task(steps.transfers, tuple(each.own), each.seed, each.seed + 1)
+            task = self._task(tasks.transfers, tuple(each.own), each.seed, each.seed + 1)
             task = replace(task, given=each.own, made=tuple(each.made))
             calls.append(self.calls.submit(task))
         with self._cleared():
@@ -376,7 +374,7 @@ class Measuring:
         )
 
     def _submit(self, cases: tuple[Case, ...], seed: int, repeats: int) -> Pending:
-        pending = self.calls.submit(self._task(steps.measure, cases, seed, repeats))
+        pending = self.calls.submit(self._task(tasks.measure, cases, seed, repeats))
         self._planned |= {(case, seed): pending for case in cases}
         return pending
 

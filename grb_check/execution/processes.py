@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from grb_check import errors
+from grb_check.execution.calls import Workers
 from grb_check.execution.resources import VISIBLE
 from grb_check.execution.tasks import Task, Victim
-from grb_check.execution.workers import Workers
 
 # What a process keeps, datasets and victims, is no leak for which loky should start it again.
 _NO_LEAKS: Final = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"}

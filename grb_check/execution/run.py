@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, node_id_of
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import plan
 from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
 from grb_check.execution.measuring import Measuring, joined
@@ -20,8 +19,7 @@ from grb_check.execution.tasks import ModelOnDataset
 from grb_check.execution.transfers import with_findings
 from grb_check.gate.limits import judge_result
 from grb_check.ranking.comparison_models import Boards
-from grb_check.reports.record import RunRecord
-from grb_check.reports.recording import environment_of, record_of, settings_record
+from grb_check.reports.record import RunRecord, environment_of, record_of, settings_record
 from grb_check.settings.reading import read
 from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.selecting import cases_of, source_of

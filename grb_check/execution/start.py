@@ -11,13 +11,11 @@ from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.datasets.formats.own_data import OWN_DATA
 from grb_check.errors import UsageError, count
-from grb_check.execution.calls import Calls, Inline, Retrying
+from grb_check.execution.calls import OPTION, Calls, Inline, Retrying, Workers, call_factory
 from grb_check.execution.dask_cluster import dask_workers
 from grb_check.execution.processes import start_processes
 from grb_check.execution.resources import SHARED_OUT, cores, visible_gpus
-from grb_check.execution.steps import shared_versions
-from grb_check.execution.tasks import Setup
-from grb_check.execution.workers import OPTION, Workers, call_factory
+from grb_check.execution.tasks import Setup, shared_versions
 from grb_check.settings.settings import Settings
 from grb_check.store.pack import PackPlace
 from grb_check.user_code.sources import sources_digest

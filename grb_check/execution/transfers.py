@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as replace_fields
 
 from grb_check.attacks.names import WORST, base_name
-from grb_check.cases.case import Case, by_model_and_dataset
+from grb_check.cases.case import Case, by_model_and_dataset, is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import Finding
-from grb_check.cases.repeat_results import Made, RepeatResult
+from grb_check.cases.outcomes import Finding, Made, RepeatResult
 from grb_check.errors import GrbCheckError, count
 
 

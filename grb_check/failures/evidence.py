@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, MsgspecError, convert
 
 from grb_check.attacks.names import split_budget
-from grb_check.cases.attack_pairs import SCENARIOS
-from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.case import DIFFICULTIES, SCENARIOS, Case
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.verdicts import Verdict
 from grb_check.errors import UsageError, one_line
 from grb_check.files.npz_file import Unreadable, seal, unseal
+from grb_check.files.outputs import write_whole
 from grb_check.files.text import fit_all
 from grb_check.files.versions import versions
-from grb_check.files.whole import write_whole
 
 if TYPE_CHECKING:
     import numpy as np

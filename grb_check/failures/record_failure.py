@@ -23,8 +23,8 @@ from grb_check.failures import evidence as files
 from grb_check.failures.counter_examples import NO_SINGLE_REPEAT, save_smallest, small_path
 from grb_check.failures.evidence import Evidence, KeptData, KeptModel, KeptRepeat, limits_of
 from grb_check.failures.replay import sizes
+from grb_check.files.outputs import shown
 from grb_check.files.text import command_line
-from grb_check.files.whole import shown
 from grb_check.victims.subject import Subject
 
 ANY_MODEL: Final = "pkg.module:attr"

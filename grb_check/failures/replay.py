@@ -13,11 +13,9 @@ from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.datasets import Source
-from grb_check.datasets.graph_dataset import GraphDataset
-from grb_check.datasets.views import AnyDataset
+from grb_check.datasets.dataset import AnyDataset, GraphDataset
 from grb_check.evaluation.after_attack import predicted_after
-from grb_check.evaluation.devices import threads_for
-from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.evaluator import Evaluator, threads_for
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.victims.subject import Subject
 

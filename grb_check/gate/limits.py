@@ -45,8 +45,7 @@ from typing import Final, Literal
 
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import Outcome, Scores
-from grb_check.cases.repeat_results import CaseResult
+from grb_check.cases.outcomes import CaseResult, Outcome, Scores
 from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
 from grb_check.errors import UsageError
 from grb_check.evaluation.diagnostics import anchor

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grb_check.attacks.names import WORST, base_name, split_budget
+from grb_check.cases.case import is_node_id
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.metrics import Figure, average, average_lowest, over_repeats, weighted_lowest
-from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 
 

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, is_node_id
 from grb_check.cases.case_record import CaseRecord, with_lost
 from grb_check.cases.metrics import over_repeats, ranks, weighted_lowest
-from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import count
 from grb_check.files.text import fit

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from grb_check.attacks.names import with_budget
+from grb_check.cases.case import case_of
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.metrics import Figure
-from grb_check.cases.node_ids import case_of
 from grb_check.cases.outcomes import MAIN_REFERENCE
 from grb_check.errors import count
 from grb_check.ranking.lowest import Delta, Lowest, Strongest, lowest, threat_name

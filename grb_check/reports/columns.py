@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from grb_check.cases.case import is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import Finding, Outcome
-from grb_check.cases.repeat_results import ENOUGH
+from grb_check.cases.outcomes import ENOUGH, Finding, Outcome
 from grb_check.cases.verdicts import Comparison, ComparisonResult
 from grb_check.errors import count
 from grb_check.evaluation.diagnostics import anchor

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from grb_check.attacks.names import WORST, base_name
+from grb_check.cases.case import is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 from grb_check.errors import count
 from grb_check.files.text import fit

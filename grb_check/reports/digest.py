@@ -1,4 +1,10 @@
-"""A run as its reports show it: terminal, HTML, Markdown and JUnit. Made from the record alone."""
+"""A run as its reports show it: terminal, HTML, Markdown and JUnit. Made from the record alone.
+
+What follows from a run record: figures of cases, lowest accuracies, averages, curves, orders.
+
+Formed when a report is made. The file of a record holds it, too, in a section for other programs,
+which is ignored when the file is read. Loads no torch.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +12,93 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from grb_check.cases.case_record import CaseRecord, with_lost
+from grb_check.cases.case import is_node_id
+from grb_check.cases.case_record import CaseRecord, each_once, inconsistent, with_lost
 from grb_check.cases.counter_example import CounterExample
-from grb_check.cases.expected_cases import inconsistent
-from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
 from grb_check.files.text import fit
-from grb_check.ranking.averages import Curve
-from grb_check.ranking.ranks import Standing
+from grb_check.ranking.averages import Averages, Curve, averages, curves
+from grb_check.ranking.lowest import Delta, Lowest, deltas, lowest
+from grb_check.ranking.ranks import (
+    Ranked,
+    Standing,
+    by_effect,
+    by_robustness,
+    comparisons,
+    mean_by_attack,
+)
 from grb_check.reports.audit_words import conclusions
 from grb_check.reports.record import BaselineRecord, RunRecord, ShardRecord
-from grb_check.reports.summary import Summary, summary_of
 from grb_check.settings.settings import told
+
+# Of an `Outcome`, over its repeats.
+FIGURES: Final = (
+    *("model", "targets", "clean", "attacked", "drop", "drop_deviation", "per_target", "budget"),
+    *("reference_clean", "reference_drop", "seconds"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What follows from a run record.
+
+    Attributes:
+        cases: `id`, `node_id`, `result` and `FIGURES` of each case that has figures.
+        lowest: accuracy under the strongest attack.
+        delta: drops compared with those of a reference.
+        averages: GRB's summaries over attacks.
+        curves: drops by budget.
+        attacks: `[model@]dataset/difficulty` -> attacks by drop, the strongest first.
+        mean_attacks: attacks by their mean drop over all cases, the strongest first.
+        models: models by mean drop, the most robust first.
+        models_black_box: the same over the attacks that do not see the model.
+        models_adaptive: the same over the attacks that do.
+        comparisons: `dataset/difficulty` -> models by weighted accuracy, the best first;
+            `dataset/difficulty/scenario/attack` -> models by accuracy under that attack.
+    """
+
+    cases: tuple[Mapping[str, Any], ...]
+    lowest: tuple[Lowest, ...]
+    delta: tuple[Delta, ...]
+    averages: tuple[Averages, ...]
+    curves: tuple[Curve, ...]
+    attacks: Mapping[str, tuple[Ranked, ...]]
+    mean_attacks: tuple[Ranked, ...]
+    models: tuple[Ranked, ...]
+    models_black_box: tuple[Ranked, ...]
+    models_adaptive: tuple[Ranked, ...]
+    comparisons: Mapping[str, tuple[Ranked, ...]]
+
+
+def summary_of(record: RunRecord) -> Summary:
+    """Return what follows from a record."""
+    rows = record.cases
+    counted = each_once(rows)
+    return Summary(
+        cases=tuple(_figures(row) for row in rows if row.outcome is not None),
+        lowest=tuple(lowest(counted)),
+        delta=tuple(deltas(counted)),
+        averages=tuple(averages(each_once(with_lost(rows, record.missing)))),
+        curves=tuple(curves(counted)),
+        attacks={
+            f"{model}@{group}" if model else group: tuple(ranked)
+            for (model, group), ranked in by_effect(counted).items()
+        },
+        mean_attacks=tuple(mean_by_attack(counted)),
+        models=tuple(by_robustness(counted)),
+        models_black_box=tuple(by_robustness(counted, adaptive=False)),
+        models_adaptive=tuple(by_robustness(counted, adaptive=True)),
+        comparisons=comparisons(rows, record.missing, record.settings.gate),
+    )
+
+
+def _figures(row: CaseRecord) -> Mapping[str, Any]:
+    head = {"id": row.case.id, "node_id": row.node_id, "result": row.result}
+    return head | {name: getattr(row.outcome, name) for name in FIGURES}
+
 
 Status: TypeAlias = Literal[
     "fail",

@@ -14,8 +14,8 @@ from typing import Any
 import junit_xml
 
 from grb_check.attacks.names import with_budget
+from grb_check.cases.case import is_node_id
 from grb_check.cases.metrics import Figure
-from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import count
 from grb_check.files.text import fit

@@ -15,16 +15,14 @@ from typing import Final
 import msgspec
 
 from grb_check.attacks.names import split_budget
-from grb_check.cases.attack_pairs import SCENARIOS
-from grb_check.cases.case import DIFFICULTIES, MOST_REPEATS, WHOLE
+from grb_check.cases.case import DIFFICULTIES, MOST_REPEATS, SCENARIOS, WHOLE, case_of
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import case_of
 from grb_check.cases.outcomes import MAIN_REFERENCE, Scores
 from grb_check.errors import GrbCheckError, UsageError, count
 from grb_check.files import typed_json
 from grb_check.files.typed_json import FileKind
+from grb_check.reports.digest import summary_of
 from grb_check.reports.record import RunRecord, RunSettings
-from grb_check.reports.summary import summary_of
 
 KIND: Final = FileKind(
     name="run record",

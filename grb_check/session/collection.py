@@ -19,12 +19,15 @@ from typing import Final
 import pytest
 
 from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_pairs import SCENARIOS
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, Case, check_repeats, expand
-from grb_check.cases.node_ids import (
+from grb_check.cases.case import (
+    DIFFICULTIES,
+    SCENARIOS,
     TEST_NAME,
+    Case,
     NodeId,
+    check_repeats,
+    expand,
     is_node_id,
     node_path,
     parse_node_id,

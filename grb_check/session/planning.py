@@ -17,8 +17,7 @@ import pytest
 from grb_check import datasets
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import Case
-from grb_check.cases.node_ids import NodeId, node_path
+from grb_check.cases.case import Case, NodeId, node_path
 from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
 from grb_check.gate.expected_failures import reasons

@@ -9,14 +9,14 @@ from typing import Final
 import pytest
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.cases.case_record import ExpectedCases
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.shards import Plan
 from grb_check.errors import UsageError, count
 from grb_check.execution.resources import SHARED_OUT, visible_gpus
 from grb_check.execution.transfers import with_findings
+from grb_check.files.outputs import shown
 from grb_check.files.text import fit_line
-from grb_check.files.whole import shown
 from grb_check.gate.limits import DROP_MARGIN
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.session import collection, ending, worker_gpus

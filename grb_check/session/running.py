@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from grb_check import datasets
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import Finding
-from grb_check.cases.repeat_results import CaseResult
+from grb_check.cases.outcomes import CaseResult, Finding
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.execution.calls import Inline

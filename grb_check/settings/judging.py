@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from grb_check import datasets
-from grb_check.cases.attack_pairs import known_attacks
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand
+from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand, known_attacks
 from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline

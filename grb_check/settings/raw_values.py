@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from grb_check.datasets.places import expanded
+from grb_check.datasets.source import expanded
 from grb_check.errors import UsageError
 from grb_check.files.outputs import check_output, is_stream, named_output
 from grb_check.gate.baselines.baseline import Baseline

@@ -15,9 +15,8 @@ from typing import Any, Final
 from grb_check import datasets
 from grb_check.attacks.names import read_budget
 from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_pairs import at_budgets
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, check_repeats, whole_number
+from grb_check.cases.case import DIFFICULTIES, at_budgets, check_repeats, whole_number
 from grb_check.cases.shards import Shard, parse_shard
 from grb_check.cases.suites import Suite, check_graph_sets
 from grb_check.datasets import Places, Source

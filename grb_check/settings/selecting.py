@@ -8,14 +8,12 @@ from fnmatch import fnmatchcase
 
 from grb_check import datasets
 from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_pairs import SCENARIOS, attack_order
 from grb_check.cases.attack_registry import WILDCARDS, AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, Case, select
-from grb_check.cases.node_ids import NodeId
+from grb_check.cases.case import DIFFICULTIES, SCENARIOS, Case, NodeId, attack_order, select
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
-from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
+from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose, chosen
 from grb_check.settings.raw_values import RawValues
 from grb_check.settings.registered_names import RegisteredNames

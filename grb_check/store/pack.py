@@ -29,8 +29,8 @@ from grb_check import __version__
 from grb_check.errors import GradientError, UsageError, count, one_line
 from grb_check.files import typed_json
 from grb_check.files.npz_file import HEADER, fixed_member
+from grb_check.files.outputs import writing_whole
 from grb_check.files.typed_json import FileKind
-from grb_check.files.whole import writing_whole
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

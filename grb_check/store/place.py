@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from grb_check.datasets.places import data_home, expanded
+from grb_check.datasets.source import data_home, expanded
 from grb_check.errors import UsageError
 from grb_check.store.remote import Remote
 from grb_check.store.store import Store

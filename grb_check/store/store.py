@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from grb_check.errors import StoreWarning, count
 from grb_check.files.npz_file import Unreadable, seal, unseal
-from grb_check.files.whole import write_whole
+from grb_check.files.outputs import write_whole
 from grb_check.store.remote import Remote
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ drawn from the pairs of largest gain, as in `attacks.modification.prbcd`, so tha
 will do. They train by the tanh margin too, whose gradient is small for nodes that are far from the
 boundary; here training is by cross-entropy. They keep the state of the lowest attacked validation
 loss; here it is the one with the highest mean of clean and attacked accuracy, as in
-`training.adversarial`.
+`gcn_encoder.adversarial`.
 
 The authors point out that a transductive training graph, which has the nodes and edges of the test,
 lets a model seem robust because it remembers the clean graph: measure such models inductively.
@@ -31,10 +31,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_search import Plan
+from grb_check.attacks.edges.edge_search import Plan, Relaxed, ascend, gains_of
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set, local_budgets
 from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
-from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of
 from grb_check.attacks.objectives import OBJECTIVES, objective_named
 from grb_check.attacks.threat import apply
 from grb_check.errors import UsageError, choose

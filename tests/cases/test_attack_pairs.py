@@ -7,13 +7,13 @@ import random
 import pytest
 
 from grb_check.attacks.registry import attack_names, canonical_name
-from grb_check.cases.attack_pairs import (
+from grb_check.cases.case import (
     SCENARIOS,
+    Case,
     at_budgets,
     attack_order,
     on_graphs,
 )
-from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 
 

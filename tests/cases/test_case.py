@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grb_check.cases.attack_pairs import at_budgets
-from grb_check.cases.case import DIFFICULTIES, Case, expand, keep_matching
+from grb_check.cases.case import DIFFICULTIES, Case, at_budgets, expand, keep_matching
 from grb_check.errors import UsageError, choose
 
 

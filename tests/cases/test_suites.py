@@ -9,7 +9,7 @@ from settings_factory import settings
 
 from grb_check.attacks.names import base_name
 from grb_check.attacks.registry import canonical_name, load_attack, tagged
-from grb_check.cases.attack_pairs import (
+from grb_check.cases.case import (
     SCENARIOS,
     attack_order,
     known_attacks,

@@ -12,7 +12,7 @@ import pytest
 
 from grb_check.__main__ import main
 from grb_check.datasets.lock import LOCK_FILE
-from grb_check.datasets.places import data_home
+from grb_check.datasets.source import data_home
 
 
 @pytest.fixture

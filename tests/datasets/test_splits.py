@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.datasets.assembly import IntArray, Split, given_split, grb_split, rank_by_degree
+from grb_check.datasets.assembly import Int64Array, Split, given_split, grb_split, rank_by_degree
 from grb_check.errors import DataError, count
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 @st.composite
-def degree_sequences(draw: st.DrawFn) -> IntArray:
+def degree_sequences(draw: st.DrawFn) -> Int64Array:
     """Degrees with many ties, or a few hubs, or hardly any tie."""
     highest = draw(st.sampled_from([1, 6, 1000]))
     size = draw(st.integers(10, 400))
@@ -24,7 +24,7 @@ def degree_sequences(draw: st.DrawFn) -> IntArray:
 
 
 @st.composite
-def splits(draw: st.DrawFn) -> tuple[IntArray, Split]:
+def splits(draw: st.DrawFn) -> tuple[Int64Array, Split]:
     """Degrees and their split."""
     degrees = draw(degree_sequences())
     return degrees, grb_split(degrees, draw(SEEDS))
@@ -32,7 +32,7 @@ def splits(draw: st.DrawFn) -> tuple[IntArray, Split]:
 
 @settings(deadline=None, max_examples=40)
 @given(splits())
-def test_parts_cover_every_node_once(drawn: tuple[IntArray, Split]) -> None:
+def test_parts_cover_every_node_once(drawn: tuple[Int64Array, Split]) -> None:
     """Train, validation and the three levels are disjoint, and their union is all nodes."""
     degrees, split = drawn
     parts = [split.train, split.val, split.easy, split.medium, split.hard]
@@ -41,7 +41,7 @@ def test_parts_cover_every_node_once(drawn: tuple[IntArray, Split]) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(splits())
-def test_shares_are_the_published_ones(drawn: tuple[IntArray, Split]) -> None:
+def test_shares_are_the_published_ones(drawn: tuple[Int64Array, Split]) -> None:
     """A tenth of the nodes a level, six tenths for training, rounded down; the rest validates."""
     degrees, split = drawn
     tenth = int(degrees.size * 0.1)
@@ -52,7 +52,7 @@ def test_shares_are_the_published_ones(drawn: tuple[IntArray, Split]) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(splits())
-def test_levels_follow_degree(drawn: tuple[IntArray, Split]) -> None:
+def test_levels_follow_degree(drawn: tuple[Int64Array, Split]) -> None:
     """No easy node has a higher degree than a medium one, no medium one than a hard one."""
     degrees, split = drawn
     assert degrees[split.easy].max() <= degrees[split.medium].min()
@@ -61,7 +61,7 @@ def test_levels_follow_degree(drawn: tuple[IntArray, Split]) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(splits())
-def test_both_ends_are_never_tested(drawn: tuple[IntArray, Split]) -> None:
+def test_both_ends_are_never_tested(drawn: tuple[Int64Array, Split]) -> None:
     """Test degrees lie inside the ranks that remain when 5 % are cut at either end."""
     degrees, split = drawn
     ranked = np.sort(degrees)
@@ -88,7 +88,7 @@ def test_rising_and_falling_degrees_end_in_the_heapsort_of_numpy() -> None:
 @settings(deadline=None, max_examples=60)
 @given(data=st.data(), degrees=degree_sequences())
 def test_given_split_keeps_the_parts_and_ranks_the_test_nodes(
-    data: st.DataObject, degrees: IntArray
+    data: st.DataObject, degrees: Int64Array
 ) -> None:
     """Training and validation stay as given; the levels are thirds of the test nodes by degree."""
     order = np.array(data.draw(st.permutations(range(degrees.size))))

@@ -12,7 +12,7 @@ from trial_spies import CASE, DATASET, TARGETS, Spy, trial
 
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
-from grb_check.cases.repeat_results import Made
+from grb_check.cases.outcomes import Made
 from grb_check.evaluation.evaluator import stronger_transfers
 from grb_check.evaluation.own_models import TrainedModel, predict
 from grb_check.evaluation.perturbation_bytes import to_bytes

@@ -22,7 +22,7 @@ from trial_spies import (
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
-from grb_check.cases.repeat_results import RepeatResult
+from grb_check.cases.outcomes import RepeatResult
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError, GradientError, UsageError
 from grb_check.evaluation import own_models

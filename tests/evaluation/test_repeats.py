@@ -10,12 +10,11 @@ import torch
 from trial_spies import CPU, DATASET, Linear, train_once
 
 from grb_check.cases.case import Case
-from grb_check.cases.repeat_results import RepeatResult
+from grb_check.cases.outcomes import RepeatResult
 from grb_check.datasets import Places, find
 from grb_check.evaluation import own_models
-from grb_check.evaluation.own_models import OwnModels
+from grb_check.evaluation.own_models import DatasetCache, OwnModels
 from grb_check.evaluation.repeats import measure_repeat, plan
-from grb_check.evaluation.trained_victims import DatasetCache
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 from grb_check.victims.wrappers import Trained

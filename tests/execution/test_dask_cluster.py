@@ -13,8 +13,8 @@ from dask_processes import Cluster, cluster
 
 from grb_check.errors import UsageError
 from grb_check.execution import dask_cluster
+from grb_check.execution.calls import Workers, breaks_all, worker_lost
 from grb_check.execution.start import starter
-from grb_check.execution.workers import Workers, breaks_all, worker_lost
 
 SECONDS = 600  # until which a test fails instead of waiting for ever
 

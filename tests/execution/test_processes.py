@@ -17,11 +17,10 @@ import worker_functions as calls
 
 from grb_check import datasets
 from grb_check.cases.case import Case
+from grb_check.execution.calls import Workers, breaks_all
 from grb_check.execution.processes import Processes, start_processes
 from grb_check.execution.resources import VISIBLE
-from grb_check.execution.steps import measure, transfers
-from grb_check.execution.tasks import ModelOnDataset, Setup, Task
-from grb_check.execution.workers import Workers, breaks_all
+from grb_check.execution.tasks import ModelOnDataset, Setup, Task, measure, transfers
 from grb_check.settings.model_specs import ModelSpec
 
 SOURCE = datasets.find("synthetic-cora")

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.errors import LostError, UsageError
-from grb_check.execution.calls import Retrying
+from grb_check.execution.calls import Retrying, Workers
 from grb_check.execution.tasks import Task
-from grb_check.execution.workers import Workers
 
 WAIT = 600  # seconds, until which a test fails instead of waiting for ever
 

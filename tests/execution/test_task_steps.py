@@ -10,16 +10,15 @@ import pytest
 from grb_check import datasets
 from grb_check.cases.case import Case
 from grb_check.errors import ModelError, UsageError
-from grb_check.execution import steps
-from grb_check.execution.steps import run_task, shared_versions
-from grb_check.execution.tasks import ModelOnDataset, Setup, Step, Task
+from grb_check.execution import tasks
+from grb_check.execution.tasks import ModelOnDataset, Setup, Step, Task, run_task, shared_versions
 from grb_check.settings.model_specs import ModelSpec
 
 CASE = Case("synthetic-cora", "easy", "injection", "rnd")
 SPEC = ModelSpec(label="gcn", target="grb_check.models:gcn", args={})
 
 
-def task(step: Step = steps.check, **setup: Any) -> Task:
+def task(step: Step = tasks.check, **setup: Any) -> Task:
     """A task that no process has seen."""
     return Task(
         step=step,
@@ -51,17 +50,17 @@ def test_a_worker_with_other_versions_or_sources_is_refused_with_both_sides() ->
     assert "source of no_such_module:build is " in text
 
 
-def _one_case_fails(process: steps.Process, _: Task) -> Any:
+def _one_case_fails(process: tasks.Process, _: Task) -> Any:
     yield CASE, ModelError("its own fault")
 
 
-def _no_memory(process: steps.Process, _: Task) -> Any:
+def _no_memory(process: tasks.Process, _: Task) -> Any:
     error = RuntimeError("the training failed")
     error.__cause__ = MemoryError("of 8 GB")
     yield CASE, error
 
 
-def _strange(process: steps.Process, _: Task) -> Any:
+def _strange(process: tasks.Process, _: Task) -> Any:
     class Strange(Exception):
         """Cannot be pickled."""
 

@@ -8,11 +8,9 @@ from typing import Any
 
 from outcome_factory import finding, outcome
 
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, node_id_of
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import node_id_of
-from grb_check.cases.outcomes import Method
-from grb_check.cases.repeat_results import CaseFacts, RepeatResult
+from grb_check.cases.outcomes import CaseFacts, Method, RepeatResult
 from grb_check.errors import ModelError
 from grb_check.execution.transfers import Transfers, Trying
 

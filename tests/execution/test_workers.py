@@ -10,8 +10,8 @@ import pytest
 import worker_functions as calls
 
 from grb_check.errors import UsageError
+from grb_check.execution.calls import Workers, breaks_all, worker_lost
 from grb_check.execution.start import starter
-from grb_check.execution.workers import Workers, breaks_all, worker_lost
 
 SECONDS = 600  # until which a test fails instead of waiting for ever
 IN_PROCESSES = ["spawned", "loky_pool"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from grb_check.errors import UsageError
-from grb_check.files import whole
+from grb_check.files import outputs
 from grb_check.files.outputs import (
     check_output,
     is_stream,
@@ -101,7 +101,7 @@ def test_a_file_that_is_mounted_by_itself_is_written_in_place(
     def busy(*_: object) -> None:
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
-    monkeypatch.setattr(whole.os, "replace", busy)
+    monkeypatch.setattr(outputs.os, "replace", busy)
     write_output(path, NEW)
     assert path.read_bytes() == NEW
     assert list(tmp_path.iterdir()) == [path]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grb_check.files import whole
-from grb_check.files.whole import write_whole
+from grb_check.files import outputs
+from grb_check.files.outputs import write_whole
 
 
 def test_the_new_content_replaces_the_old_one(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     def full(_: int) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(whole.os, "fsync", full)
+    monkeypatch.setattr(outputs.os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"

@@ -13,8 +13,7 @@ from outcome_factory import MAJORITY, TARGETS, outcome
 from scipy.stats import t as student
 
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import Outcome, Reference
-from grb_check.cases.repeat_results import CaseResult
+from grb_check.cases.outcomes import CaseResult, Outcome, Reference
 from grb_check.gate.limits import (
     ALPHA,
     DROP_MARGIN,

@@ -16,8 +16,7 @@ from grb_check.cases.case import Case
 from grb_check.datasets import Places, find
 from grb_check.errors import UsageError
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.execution.steps import check, measure, run_task
-from grb_check.execution.tasks import ModelOnDataset, Setup, Task
+from grb_check.execution.tasks import ModelOnDataset, Setup, Task, check, measure, run_task
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.store.pack import PackPlace, open_pack
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.cases.case_record import ExpectedCases
 from grb_check.ranking.averages import curves, named_curves
 
 

@@ -8,7 +8,7 @@ import pytest
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import CaseRecord, ExpectedCases
+from grb_check.cases.case_record import CaseRecord, ExpectedCases
 from grb_check.cases.outcomes import Outcome
 from grb_check.ranking.ranks import Ranked, by_robustness, ranked
 

@@ -11,7 +11,7 @@ import torch
 from torch_geometric.utils import degree
 
 from grb_check.datasets import Places, find, load
-from grb_check.datasets.assembly import IntArray, grb_split
+from grb_check.datasets.assembly import Int64Array, grb_split
 from grb_check.datasets.published import degrees_of
 
 pytestmark = pytest.mark.real
@@ -24,7 +24,7 @@ PUBLISHED_DEGREES = {  # GRB, Table 4
 }
 
 
-def structure_degrees(path: Path) -> IntArray:
+def structure_degrees(path: Path) -> Int64Array:
     with np.load(path) as arrays:
         matrix = sp.csr_matrix(
             (arrays["adj_data"], arrays["adj_indices"], arrays["adj_indptr"]),

@@ -14,17 +14,15 @@ from record_factory import (
     view,
 )
 
-from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import ExpectedCases
-from grb_check.cases.node_ids import node_id_of
+from grb_check.cases.case import Case, node_id_of
+from grb_check.cases.case_record import ExpectedCases
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import Plan
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports import terminal
 from grb_check.reports.digest import digest
-from grb_check.reports.record import RunSettings
-from grb_check.reports.recording import record_of
+from grb_check.reports.record import RunSettings, record_of
 
 
 class Screen:

@@ -17,7 +17,7 @@ from strategies import attacked
 
 from grb_check.attacks.threat import Perturbation
 from grb_check.errors import StoreWarning
-from grb_check.files import whole
+from grb_check.files import outputs
 from grb_check.store.store import Store
 
 PERTURBATION = Perturbation(
@@ -169,7 +169,7 @@ def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
     def fail(source, target):
         raise OSError("disk full")
 
-    monkeypatch.setattr(whole.os, "replace", fail)
+    monkeypatch.setattr(outputs.os, "replace", fail)
     with pytest.warns(StoreWarning, match="disk full"):
         store.save_arrays(KEY, {"a": np.ones(1)})
     assert [path.name for path in file_of(store).parent.iterdir()] == [f"{KEY}.npz"]

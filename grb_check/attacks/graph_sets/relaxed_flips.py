@@ -201,8 +201,8 @@ def rounded_rows(
 ) -> FlippedGraphs:
     """Return the strongest of several roundings and of known flips for each graph.
 
-    As `relaxation.rounded`: random draws, which take each flip with its weight as probability, only
-    the largest ones if there are too many; and flips of weight above 0.5, with the rest of the
+    As `edge_search.rounded`: random draws, which take each flip with its weight as probability and
+    only the largest ones if there are too many; and flips of weight above 0.5, with the rest of the
     budget spent greedily. The largest weights were tried during the ascent.
 
     Args:

@@ -13,8 +13,7 @@ from grb_check.attacks.edges.edge_search import Plan, exchange_flips, greedy_fli
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, flip_source
 from grb_check.attacks.graph_sets.candidate_flips import Search
-from grb_check.attacks.graph_sets.graph_search import search_graphs
-from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, greedy_search
+from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, greedy_search, search_graphs
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_at_least, check_gradient_settings
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat

@@ -11,7 +11,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.answer_search import polished
-from grb_check.attacks.edges.edge_search import Plan, search_graph
+from grb_check.attacks.edges.edge_search import (
+    Plan,
+    Relaxed,
+    ascend,
+    gains_of,
+    rounded,
+    search_graph,
+)
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import (
     Aim,
@@ -19,11 +26,9 @@ from grb_check.attacks.edges.flip_sources import (
     flip_source,
     has_all_pair_gradients,
 )
-from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of, rounded
 from grb_check.attacks.graph_sets.candidate_flips import Search
 from grb_check.attacks.graph_sets.graph_list import new_key
-from grb_check.attacks.graph_sets.graph_search import search_graphs
-from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs
+from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, search_graphs
 from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relaxed_search
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import (
@@ -50,7 +55,7 @@ class ModificationPgdTopology:
     `Topology Attack and Defense for Graph Neural Networks <https://arxiv.org/abs/1906.04214>`_ (Xu
     et al. 2019, algorithm 1): weights :math:`0 \le s \le 1` of the flips of all pairs,
     :math:`\sum s \le` budget, follow the gradient and are projected after each step; in the end
-    they are rounded, see `relaxation.rounded`.
+    they are rounded, see `edge_search.rounded`.
 
     There is no array of all pairs: the projection keeps most weights at 0, so the gradient is only
     needed for weights above 0 and for the `REACH` times budget other pairs of largest gain, which

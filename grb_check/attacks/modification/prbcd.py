@@ -10,14 +10,19 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.answer_search import polished
-from grb_check.attacks.edges.edge_search import Plan, search_graph
+from grb_check.attacks.edges.edge_search import (
+    Plan,
+    Relaxed,
+    ascend,
+    gains_of,
+    rounded,
+    search_graph,
+)
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
-from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of, rounded
 from grb_check.attacks.graph_sets.candidate_flips import Search
 from grb_check.attacks.graph_sets.graph_list import new_key, uniform
-from grb_check.attacks.graph_sets.graph_search import search_graphs
-from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs
+from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, search_graphs
 from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relaxed_search, without
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import (
@@ -44,7 +49,7 @@ class ModificationPrbcd:
     al. 2021, section 3, algorithm 1): weights :math:`0 \le p \le 1` of the flips in a block of
     pairs, :math:`\sum p \le` budget, follow the gradient of the objective and are projected after
     each step; from time to time pairs of negligible weight are replaced by others; in the end the
-    weights are rounded, see `relaxation.rounded`.
+    weights are rounded, see `edge_search.rounded`.
 
     Differences from the paper (our choices): if the model has gradients of all pairs, a block is
     drawn at random from the pairs of largest gain on the currently rounded graph, `PROMISING` for

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grb_check.datasets.formats.grb_files import FILES
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import Format, Source, Wanted, no_files
+from grb_check.datasets.source import Format, Places, Source, Wanted, no_files
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import Dataset
-    from grb_check.datasets.graph_dataset import GraphSet
+    from grb_check.datasets.dataset import Dataset, GraphSet
 
 GRAPH: Final = "synthetic-cora"
 GRAPH_SET: Final = "synthetic-molecules"

@@ -13,13 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grb_check.datasets.download.archives import extract
+from grb_check.datasets.download.fetch import extract
 from grb_check.datasets.download.sources import hosts_of
 from grb_check.datasets.formats.rebuilt import UPSTREAM, instead_of
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import Format, Source, Wanted, find_file, only_file
+from grb_check.datasets.source import Format, Places, Source, Wanted, find_file, only_file
 from grb_check.errors import DataError
-from grb_check.files.whole import writing
+from grb_check.files.outputs import writing
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.datasets.download.sources import hosts_of
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import Format, Source, Wanted
+from grb_check.datasets.source import Format, Places, Source, Wanted
 from grb_check.errors import DataError
 
 if TYPE_CHECKING:

@@ -11,15 +11,13 @@ from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import Format, Source, Wanted, no_files
+from grb_check.datasets.source import Format, Places, Source, Wanted, no_files
 from grb_check.errors import DataError, UsageError
 from grb_check.user_code.calls import users_code
 from grb_check.user_code.factories import import_target
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import Dataset
-    from grb_check.datasets.graph_dataset import GraphSet
+    from grb_check.datasets.dataset import Dataset, GraphSet
 
 
 def _find(wanted: Wanted, _: Places) -> Iterator[Source]:
@@ -45,8 +43,12 @@ def read(source: Source) -> Dataset | GraphSet:
     import numpy as np
     from torch import Tensor
 
-    from grb_check.datasets.reading.pyg_graph import dataset_of_graph, single_graph
-    from grb_check.datasets.reading.pyg_graphs import holds_graphs, set_of_graphs
+    from grb_check.datasets.reading.pyg_graph import (
+        dataset_of_graph,
+        holds_graphs,
+        set_of_graphs,
+        single_graph,
+    )
 
     target = source.spec
     where = f"dataset {target}"
@@ -61,7 +63,7 @@ def read(source: Source) -> Dataset | GraphSet:
 
 def _gives_graphs(source: Source) -> bool:
     """Return whether it is a set of graphs. Imports the user's module and calls the function."""
-    from grb_check.datasets.reading.pyg_graphs import holds_graphs  # torch
+    from grb_check.datasets.reading.pyg_graph import holds_graphs  # torch
 
     found, where = _imported(source.spec), f"dataset {source.spec}"
     if _is_function(found) and isinstance(found, Hashable):
@@ -71,7 +73,7 @@ def _gives_graphs(source: Source) -> bool:
 
 @lru_cache(maxsize=16)  # each of the functions is called once in a process to learn this
 def _function_gives_graphs(function: object, where: str) -> bool:
-    from grb_check.datasets.reading.pyg_graphs import holds_graphs  # torch
+    from grb_check.datasets.reading.pyg_graph import holds_graphs  # torch
 
     return holds_graphs(_called(function, where))
 
@@ -89,7 +91,7 @@ def _is_function(found: object) -> bool:
     from torch_geometric.data import Data
     from torch_geometric.data import Dataset as PygDataset
 
-    from grb_check.datasets.reading.pyg_graphs import holds_graphs
+    from grb_check.datasets.reading.pyg_graph import holds_graphs
 
     return not isinstance(found, (Data, PygDataset)) and not holds_graphs(found)
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.datasets.formats.pyg import recipe_of
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import Format, Source, Wanted
+from grb_check.datasets.source import Format, Places, Source, Wanted
 from grb_check.errors import DataError, one_line
 
 if TYPE_CHECKING:

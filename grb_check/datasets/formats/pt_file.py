@@ -20,15 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import Format, Source, Wanted, find_file
+from grb_check.datasets.source import Format, Places, Source, Wanted, find_file
 from grb_check.errors import DataError, one_line
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from grb_check.datasets.dataset import Dataset
-    from grb_check.datasets.graph_dataset import GraphSet
+    from grb_check.datasets.dataset import Dataset, GraphSet
 
 LARGEST: Final = 8 << 30  # bytes of the file; GRB's largest features have 0.6 GB
 ATTRIBUTES: Final = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "edge_attr")
@@ -95,8 +93,7 @@ def read(source: Source) -> Dataset | GraphSet:
     """
     from torch_geometric.data import Data
 
-    from grb_check.datasets.reading.pyg_graph import dataset_of_graph
-    from grb_check.datasets.reading.pyg_graphs import set_of_graphs
+    from grb_check.datasets.reading.pyg_graph import dataset_of_graph, set_of_graphs
 
     path = source.path
     try:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import DataNotice, Format, Source, Wanted
+from grb_check.datasets.source import DataNotice, Format, Places, Source, Wanted
 from grb_check.errors import DataError
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import Format, Source, Wanted, only_file
+from grb_check.datasets.source import Format, Places, Source, Wanted, only_file
 
 if TYPE_CHECKING:
-    from grb_check.datasets.graph_dataset import GraphSet
+    from grb_check.datasets.dataset import GraphSet
 
 NAMES: Final = ("mutag", "proteins", "nci1", "dd")
 PARTS: Final = ("A", "graph_indicator", "graph_labels", "node_labels")

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grb_check.datasets.places import Places
-from grb_check.datasets.source import Format, Source, Wanted, only_file
+from grb_check.datasets.source import Format, Places, Source, Wanted, only_file
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
-    from grb_check.datasets.graph_dataset import GraphSet
+    from grb_check.datasets.dataset import GraphSet
 
 REQUIRED: Final = ("A", "graph_indicator")
 MARK: Final = "_graph_indicator.txt"  # every set has this file, and no other format

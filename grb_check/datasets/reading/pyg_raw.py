@@ -24,7 +24,7 @@ from torch_geometric.data import Dataset as PygDataset
 
 from grb_check.datasets.reading.pyg_graph import single_graph
 from grb_check.errors import DataError, UsageError, one_line
-from grb_check.files.whole import writing
+from grb_check.files.outputs import writing
 
 Read = TypeVar("Read")
 

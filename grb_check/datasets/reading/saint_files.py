@@ -22,10 +22,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from torch_geometric.datasets import Flickr, Reddit2
 
-from grb_check.datasets.assembly import IntArray, check_features, dataset_of
+from grb_check.datasets.assembly import Int64Array, check_features, dataset_of
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.reading.adjacency import num_nodes_of, read_matrix
-from grb_check.datasets.reading.npz import blocks, read_npz
+from grb_check.datasets.reading.adjacency import blocks, num_nodes_of, read_matrix, read_npz
 from grb_check.datasets.reading.pyg_raw import Recipe, fetch_raw, home_root, raw_files
 from grb_check.errors import DataError, count, one_line
 
@@ -47,7 +46,7 @@ class SaintArrays:
 
     features: NDArray[np.float32]
     adjacency: sp.csr_array
-    labels: IntArray
+    labels: Int64Array
 
 
 def rebuild(name: str, raw: Path) -> Dataset:
@@ -148,7 +147,7 @@ def _features(path: Path) -> NDArray[np.float32]:
     return features
 
 
-def _labels(path: Path, num_nodes: int) -> IntArray:
+def _labels(path: Path, num_nodes: int) -> Int64Array:
     """Return the class of each node from a JSON object, node id -> class."""
     try:
         classes: Any = json.loads(path.read_bytes())

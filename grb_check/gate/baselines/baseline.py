@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from grb_check.cases.case import Case
-from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.case import Case, is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.verdicts import Comparison
 from grb_check.errors import UsageError
@@ -17,6 +16,7 @@ from grb_check.files.versions import MEASURED, PACK
 from grb_check.gate.baselines.compare import compare
 from grb_check.gate.baselines.files import (
     Entry,
+    Pair,
     Saved,
     entry_of,
     is_own_test,
@@ -26,12 +26,13 @@ from grb_check.gate.baselines.files import (
 from grb_check.gate.baselines.joint import (
     JointComparison,
     ModelOnDataset,
+    UpdateLoss,
     compare_clean,
     compare_groups,
     groups_with_entries,
+    update_losses,
+    updated,
 )
-from grb_check.gate.baselines.pair import Pair
-from grb_check.gate.baselines.pin import UpdateLoss, update_losses, updated
 
 LOSS_MARGIN: Final = 2.0  # default of the tolerated loss of accuracy, in percentage points
 ALPHA: Final = 0.05  # family-wise error rate of all tests of a run

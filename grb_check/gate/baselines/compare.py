@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Final
 from grb_check.cases.case import DIFFICULTIES, WHOLE
 from grb_check.cases.verdicts import CaseLoss, Collapses, Comparison, ComparisonResult
 from grb_check.errors import count
-from grb_check.gate.baselines.max_t import max_test
-from grb_check.gate.baselines.mean_test import MAX_REPEATS, MeanTest, mean_test
-from grb_check.gate.baselines.pair import Pair, why_incomparable
+from grb_check.gate.baselines.files import Pair, why_incomparable
+from grb_check.gate.baselines.mean_test import MAX_REPEATS, MeanTest, max_test, mean_test
 
 if TYPE_CHECKING:
-    from grb_check.gate.baselines.pair import Accuracy, Numbers
+    from grb_check.gate.baselines.files import Accuracy, Numbers
 
 
 CONFIDENCE: Final = 0.95  # one-sided, of excluding a loss beyond the margin

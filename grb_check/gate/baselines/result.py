@@ -12,20 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.shards import Shard
 from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
-from grb_check.files.outputs import reason
+from grb_check.files.outputs import reason, shown
 from grb_check.files.versions import MEASURED, PACK
-from grb_check.files.whole import shown
 from grb_check.gate.baselines.baseline import REPEATS, Baseline, key_of
-from grb_check.gate.baselines.files import Entry, entry_of, is_own_test
-from grb_check.gate.baselines.joint import JointComparison, ModelOnDataset, groups_of
-from grb_check.gate.baselines.pair import why_incomparable
-from grb_check.gate.baselines.pin import UpdateLoss, compare_with_pin
+from grb_check.gate.baselines.files import Entry, entry_of, is_own_test, why_incomparable
+from grb_check.gate.baselines.joint import (
+    JointComparison,
+    ModelOnDataset,
+    UpdateLoss,
+    compare_with_pin,
+    groups_of,
+)
 
 
 def environment_notes(

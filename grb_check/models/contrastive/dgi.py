@@ -19,10 +19,14 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import DeepGraphInfomax
 
 from grb_check.gradients.normalisation import GCN_NORM, Propagation
-from grb_check.models.contrastive.gcn_encoder import BehindProduct, GCNEncoder, summary
+from grb_check.models.contrastive.gcn_encoder import (
+    BehindProduct,
+    FeatureProduct,
+    GCNEncoder,
+    minimise,
+    summary,
+)
 from grb_check.models.contrastive.node_views import shuffled
-from grb_check.models.contrastive.training import minimise
-from grb_check.models.feature_product import FeatureProduct
 from grb_check.models.published import NodeSettings, node_settings
 from grb_check.training.nodes import TrainingRun
 from grb_check.victims.wrappers import Encoder

@@ -8,16 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, graph_of, graphs
 
-from grb_check.attacks.edges.edge_search import Plan, held_targets
-from grb_check.attacks.edges.edge_set import edge_set
-from grb_check.attacks.edges.flip_sources import Aim, flip_source
-from grb_check.attacks.edges.relaxation import (
+from grb_check.attacks.edges.edge_search import (
+    Plan,
     Relaxed,
     ascend,
     gains_of,
+    held_targets,
     project_at_nodes,
     rounded,
 )
+from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.edges.flip_sources import Aim, flip_source
 from grb_check.attacks.objectives import cross_entropy
 
 UNBOUND = Plan(edge_set(graph_of(3, [])), lambda *_: None, True)

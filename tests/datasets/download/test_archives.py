@@ -14,9 +14,9 @@ from bad_server import zipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.datasets.download.archives import Limits, extract
+from grb_check.datasets.download.fetch import Limits, extract
 from grb_check.errors import DataError
-from grb_check.files.whole import UnwritableError
+from grb_check.files.outputs import UnwritableError
 
 FILES = ("adj.npz", "features.npz", "split/time/train.csv.gz")
 CONTENT = {file: f"content of {file} ".encode() * 50 for file in FILES}

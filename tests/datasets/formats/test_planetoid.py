@@ -13,7 +13,7 @@ from sources import read_with
 
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.formats.planetoid import PLANETOID
-from grb_check.datasets.places import SplitRule
+from grb_check.datasets.source import SplitRule
 from grb_check.errors import DataError
 
 NUM_NODES, NUM_TEST = 540, 10  # PyG takes 500 nodes after the labelled ones for validation

@@ -15,10 +15,8 @@ from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.files import Entry, Saved
-from grb_check.gate.baselines.joint import JointComparison
-from grb_check.gate.baselines.pair import Pair
-from grb_check.gate.baselines.pin import compare_with_pin
+from grb_check.gate.baselines.files import Entry, Pair, Saved
+from grb_check.gate.baselines.joint import JointComparison, compare_with_pin
 
 NOISE = np.array([0.0, 0.02, 0.01, -0.01, 0.0, 0.01, 0.02, 0.0, -0.01, 0.01])
 LEVELS = ("easy", "medium", "hard")

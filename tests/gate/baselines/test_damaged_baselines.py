@@ -13,8 +13,14 @@ from mutants import byte_mutants, structural_mutants
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.files import Content, Saved, StoredLoss, read_baseline, write_baseline
-from grb_check.gate.baselines.pair import Pair
+from grb_check.gate.baselines.files import (
+    Content,
+    Pair,
+    Saved,
+    StoredLoss,
+    read_baseline,
+    write_baseline,
+)
 
 ENTRIES = {
     "x/easy/injection/pgd": accuracies([0.5, 0.7, 0.4], targets=13),

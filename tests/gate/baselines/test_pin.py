@@ -14,8 +14,13 @@ from grb_check.cases.case import Case
 from grb_check.gate.baselines.baseline import ALPHA, LOSS_MARGIN
 from grb_check.gate.baselines.compare import why_incomparable
 from grb_check.gate.baselines.files import Entry, Pin, Saved
-from grb_check.gate.baselines.joint import compare_groups, groups_of
-from grb_check.gate.baselines.pin import compare_with_pin, update_losses, updated
+from grb_check.gate.baselines.joint import (
+    compare_groups,
+    compare_with_pin,
+    groups_of,
+    update_losses,
+    updated,
+)
 
 CASES = [
     Case("x", level, "injection", name) for level in ("easy", "hard") for name in ("pgd", "rnd")

@@ -16,16 +16,15 @@ from torch import nn
 from torch_geometric.data import Data
 
 from grb_check import models
-from grb_check.datasets.views import training_view
+from grb_check.datasets.dataset import training_view
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 from grb_check.models.contrastive.dgi import pretrain as pretrain_dgi
 from grb_check.models.contrastive.gca import pretrain as pretrain_gca
-from grb_check.models.contrastive.gcn_encoder import GCNEncoder
+from grb_check.models.contrastive.gcn_encoder import GCNEncoder, minimise
 from grb_check.models.contrastive.graphcl import pretrain as pretrain_graphcl
 from grb_check.models.contrastive.graphcl_infomax import pretrain as pretrain_infomax
 from grb_check.models.contrastive.node_views import AUGMENTATIONS
-from grb_check.models.contrastive.training import minimise
 from grb_check.models.published import (
     NodeSettings,
     ViewSettings,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from grb_check.models.contrastive.projection_head import ProjectionHead
+from grb_check.models.contrastive.info_nce import ProjectionHead
 from grb_check.user_code.randomness import isolated_randomness
 
 
