@@ -128,7 +128,7 @@ def _shared(record: RunRecord) -> Mapping[str, Any]:
     for each in OF_THE_MACHINE:
         del settings[each]
     for model in settings["models"]:
-        for each in ("source", "file", "line"):  # see `part_differences`
+        for each in ("source", "file", "line"):  # see `merge`
             del model[each]
     boards = split_at_commas([record.settings.rank_against])
     settings["rank_against"] = [PurePath(each.replace("\\", "/")).name for each in boards]

@@ -1,7 +1,7 @@
 """Diagnostics: named checks whether an attack was strong enough, as AutoAttack has for images.
 
 Each check takes figures and returns a `Finding` or None. docs/explanation/diagnostics.md explains
-the names and what to do. Needs no torch: `white_box` and `gradient_sample` measure the figures.
+the names and what to do. Needs no torch: `white_box` measures the figures.
 """
 
 from __future__ import annotations

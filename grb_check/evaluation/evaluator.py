@@ -388,7 +388,7 @@ class Evaluator:
         made: Sequence[Made],
         selected: Sequence[Pair] = (),
     ) -> dict[Case, Finding]:
-        """Try perturbations that were made for other models, see `foreign_perturbations`.
+        """Try perturbations that were made for other models.
 
         Args:
             subject: the model.

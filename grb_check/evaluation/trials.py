@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from grb_check import __version__
+from grb_check.attacks.graph_sets.flip_attacks import perturb
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
@@ -357,7 +358,7 @@ def _attack(
     generator = torch.Generator().manual_seed(seed)
     # A victim may draw from the global states in its forward, with dropout left on.
     with isolated_randomness(seed):
-        perturbation = trial.attack.perturb(graph, on_device, model, generator)
+        perturbation = perturb(trial.attack, graph, on_device, model, generator)
     try:
         verify(perturbation, clean, trial.threat)
     except BudgetError as error:

@@ -241,7 +241,7 @@ def judge(
     """Judge an outcome.
 
     An absolute limit (a threshold, or `max_drop`) is compared with the mean drop. Without one the
-    default limit applies, see `default_limit`: a case fails only when the repeats show that the
+    default limit applies: a case fails only when the repeats show that the
     model is less robust than every reference by more than the margin. A comparison with a baseline
     replaces the default limit: the model is then compared with its earlier version, not with the
     references (one repeat of a retrained model is not a test). Absolute limits and the clean floor

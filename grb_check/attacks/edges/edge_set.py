@@ -329,3 +329,20 @@ def adjacency_of(graph: Data) -> Any:
     row, column = graph.edge_index.cpu().numpy()
     size = (graph.num_nodes, graph.num_nodes)
     return sp.csr_array((np.ones(row.size), (row, column)), shape=size)
+
+
+def budgets_and_starts(threat: Threat) -> tuple[Tensor, Tensor]:
+    """Return the budget of each graph, int64 [G], 0 unless it is a target; and the first node of
+    each graph and the number of nodes, int64 [G + 1].
+
+    Raises:
+        ValueError: the threat is to nodes.
+    """
+    if threat.batch is None or threat.edge_budgets is None:
+        raise ValueError("a threat without batch and edge_budgets is to nodes, not to graphs")
+    batch, budgets = threat.batch, threat.edge_budgets.to(threat.batch.device)
+    sizes = torch.bincount(batch, minlength=budgets.numel())
+    is_target = torch.zeros_like(budgets, dtype=torch.bool)
+    is_target[threat.targets.to(batch.device)] = True
+    starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    return torch.where(is_target, budgets, 0), starts

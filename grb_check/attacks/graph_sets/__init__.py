@@ -4,14 +4,14 @@ Injection takes the same steps as on a single graph: `links.links` says where no
 injected, and `injected_graphs` how their features are found: `links.feature_search` ascends for one
 group of nodes or for many, which are graphs.
 
-The attacks on edges are those of `modification/` with the tag `graphs`; they call `graph_search` if
-their threat has a `batch`. All graphs are searched at once:
+The attacks on edges are those of `modification/` with the tag `graphs`; `flip_attacks.perturb`
+calls them if the threat has a `batch`. All graphs are searched at once:
 
 - `graph_list`: graphs side by side, with flips made, in forward passes of bounded size; random
   numbers and gains that do not depend on which graphs share a pass.
 - `candidate_flips`: candidate flips from a model's gradients; all pairs of every graph are ranked
   from one gradient.
-- `greedy_flips`, `relaxed_flips`: the searches; `graph_search`: their start and end.
+- `greedy_flips`, `relaxed_flips`: the searches; `flip_attacks`: which attack takes which.
 
 A search of a single graph (`edges/`) has the same steps. What flips as weights have in common, rows
 of which are graphs, is in `edges.flip_sources`: gains, the step along them, projection. The rest is

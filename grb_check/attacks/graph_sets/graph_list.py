@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.edge_set import EdgeSet, budgets_and_starts, edge_set
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Threat
 
@@ -265,23 +265,6 @@ def graph_list(graph: Data, threat: Threat, model: DifferentiableModel) -> Graph
         labels=graph.y,
         budgets=budgets.to(device),
     )
-
-
-def budgets_and_starts(threat: Threat) -> tuple[Tensor, Tensor]:
-    """Return the budget of each graph, int64 [G], 0 unless it is a target; and the first node of
-    each graph and the number of nodes, int64 [G + 1].
-
-    Raises:
-        ValueError: the threat is to nodes.
-    """
-    if threat.batch is None or threat.edge_budgets is None:
-        raise ValueError("a threat without batch and edge_budgets is to nodes, not to graphs")
-    batch, budgets = threat.batch, threat.edge_budgets.to(threat.batch.device)
-    sizes = torch.bincount(batch, minlength=budgets.numel())
-    is_target = torch.zeros_like(budgets, dtype=torch.bool)
-    is_target[threat.targets.to(batch.device)] = True
-    starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-    return torch.where(is_target, budgets, 0), starts
 
 
 def passes(weights: Tensor) -> Iterator[Tensor]:

@@ -12,8 +12,6 @@ from grb_check.attacks.edges.answer_search import polished
 from grb_check.attacks.edges.edge_search import Plan, exchange_flips, greedy_flips, search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, flip_source
-from grb_check.attacks.graph_sets.candidate_flips import Search
-from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, greedy_search, search_graphs
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_at_least, check_gradient_settings
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
@@ -85,8 +83,6 @@ class ModificationGrbcd:
         Raises:
             GradientError: the model has no gradient for edges.
         """
-        if threat.batch is not None:
-            return search_graphs(graph, threat, model, generator, self, self._of_each)
 
         def find(clean: EdgeSet, aim: Aim) -> torch.Tensor:
             source = flip_source(aim, clean, self.block_size, generator)
@@ -98,12 +94,3 @@ class ModificationGrbcd:
             return polished(flips, aim, plan, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)
-
-    def _of_each(self, search: Search, generator: torch.Generator) -> FlippedGraphs:
-        return greedy_search(
-            search,
-            generator,
-            steps=self.steps,
-            exchanges=self.exchanges,
-            exchange_share=self.exchange_share,
-        )

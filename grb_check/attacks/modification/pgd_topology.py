@@ -26,10 +26,6 @@ from grb_check.attacks.edges.flip_sources import (
     flip_source,
     has_all_pair_gradients,
 )
-from grb_check.attacks.graph_sets.candidate_flips import Search
-from grb_check.attacks.graph_sets.graph_list import new_key
-from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, search_graphs
-from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relaxed_search
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import (
     check_at_least,
@@ -41,8 +37,6 @@ from grb_check.errors import GradientError
 
 REACH: Final = 8  # pairs of weight 0 considered in a step, for each flip of the budget
 # For each graph of a set:
-LEAST_REACH: Final = 32  # at least that many pairs of weight 0
-RENEWED: Final = 10  # iterations after which these pairs are chosen again
 
 _Gains = tuple[Relaxed, Tensor]
 _GainsAt = Callable[[Relaxed], _Gains]
@@ -111,8 +105,6 @@ class ModificationPgdTopology:
         Raises:
             GradientError: the model has no gradient for edges.
         """
-        if threat.batch is not None:
-            return search_graphs(graph, threat, model, generator, self, self._of_each)
 
         def find(clean: EdgeSet, aim: Aim) -> Tensor:
             source, budget = flip_source(aim, clean, self.block_size, generator), threat.edge_budget
@@ -140,17 +132,6 @@ class ModificationPgdTopology:
             relaxed = ascend(wider, gains, plan, budget, self.step_size, iteration)
             relaxed = relaxed.without_negligible()
         return relaxed
-
-    def _of_each(self, search: Search, generator: torch.Generator) -> FlippedGraphs:
-        return relaxed_search(
-            search,
-            _best_of_each(search),
-            iterations=self.iterations,
-            every=RENEWED,
-            step_size=self.step_size,
-            samples=self.samples,
-            key=new_key(generator),
-        )
 
 
 def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int, nodes: Tensor | None) -> _GainsAt:
@@ -188,19 +169,3 @@ def _gains_of_block(block: Tensor, clean: EdgeSet, aim: Aim) -> _GainsAt:
         return Relaxed(codes, weights), gains(weights)
 
     return gains_at
-
-
-def _best_of_each(search: Search) -> Widen:
-    """Return the pairs of each graph with the largest gains at its weights, half of them removals.
-
-    Other pairs of weight 0 would stay at 0, so that they need no gradient.
-    """
-
-    def widen(owners: Tensor, relaxed: RelaxedRows) -> Tensor:
-        reach = (REACH * search.graphs.budgets[owners]).clamp(min=LEAST_REACH)
-        count = int(reach.max()) // 2
-        ranked = search.source(owners, relaxed.codes, count, relaxed.weights).in_turn()
-        place = torch.arange(ranked.shape[1], device=ranked.device)
-        return ranked.masked_fill(place >= reach[:, None], -1)
-
-    return widen

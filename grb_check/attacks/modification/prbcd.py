@@ -20,10 +20,6 @@ from grb_check.attacks.edges.edge_search import (
 )
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
-from grb_check.attacks.graph_sets.candidate_flips import Search
-from grb_check.attacks.graph_sets.graph_list import new_key, uniform
-from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, search_graphs
-from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relaxed_search, without
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import (
     check_at_least,
@@ -35,10 +31,6 @@ from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 PROMISING: Final = 20  # a block is drawn from that many times as many pairs
 RENEWED: Final = 0.8  # share of the iterations during which blocks are renewed
 BLOCK_BUDGETS: Final = 8  # a block has at least that many pairs for each flip of the budget
-# For each graph of a set:
-LEAST_BLOCK: Final = 32  # pairs in a block at least ...
-BUDGETS: Final = 4  # ... and that many for each flip of the graph's budget
-PROMISING_OF_EACH: Final = 4  # as PROMISING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +52,8 @@ class ModificationPrbcd:
     (`benchmarks.modification scale --nodes 20000 --edges 100000 --attacks prbcd`). The objective is
     `held_margin`; the paper's choice is the tanh margin.
 
-    If the targets are graphs, each has its own block, projection and rounding
-    (`graph_sets.rounded_flips`); a budget of one flip is spent on the strongest of many that are
-    tried.
+    If the targets are graphs, each has its own block, projection and rounding, see
+    `graph_sets.flip_attacks`.
 
     Args:
         iterations: number of steps.
@@ -108,8 +99,6 @@ class ModificationPrbcd:
         Raises:
             GradientError: the model has no gradient for edges.
         """
-        if threat.batch is not None:
-            return search_graphs(graph, threat, model, generator, self, self._of_each)
 
         def find(clean: EdgeSet, aim: Aim) -> Tensor:
             source = flip_source(aim, clean, CHOSEN * self.block_size, generator)
@@ -144,38 +133,3 @@ class ModificationPrbcd:
         ranked = plan.source(now, relaxed.codes, PROMISING * room, nodes)
         order = torch.randperm(ranked.codes.numel(), generator=generator)[:room]
         return relaxed.joined(ranked.codes[order.to(ranked.codes.device)])
-
-    def _of_each(self, search: Search, generator: torch.Generator) -> FlippedGraphs:
-        return relaxed_search(
-            search,
-            _renewed_of_each(search, self.block_size, new_key(generator)),
-            iterations=self.iterations,
-            every=self.renew_every,
-            step_size=self.step_size,
-            samples=self.samples,
-            key=new_key(generator),
-        )
-
-
-def _renewed_of_each(search: Search, block_size: int, key: int) -> Widen:
-    """Return new pairs for each graph's block, drawn from those of largest gain of either kind.
-
-    A block has `BUDGETS` pairs for each flip of its graph's budget, at least `LEAST_BLOCK` and at
-    most `block_size`, but always twice the budget.
-    """
-
-    def widen(owners: Tensor, relaxed: RelaxedRows) -> Tensor:
-        budgets = search.graphs.budgets[owners]
-        flips = relaxed.largest(budgets, int(budgets.max()))
-        sizes = (BUDGETS * budgets).clamp(min=LEAST_BLOCK, max=block_size).maximum(2 * budgets)
-        room = (sizes - (relaxed.codes >= 0).sum(1)).clamp(min=0)
-        ranked = search.source(owners, flips, PROMISING_OF_EACH * int(sizes.max()) // 2).in_turn()
-        place = torch.arange(ranked.shape[1], device=ranked.device)
-        ranked = ranked.masked_fill(place >= PROMISING_OF_EACH * room[:, None], -1)
-        ranked = without(ranked, relaxed.codes)
-        draw = uniform(key, owners[:, None], ranked, (relaxed.codes + 2).sum(1, keepdim=True))
-        order = draw.masked_fill(ranked < 0, 2.0).argsort(dim=1, stable=True)
-        chosen = ranked.gather(1, order)[:, : int(sizes.max())]
-        return chosen.masked_fill(place[: chosen.shape[1]] >= room[:, None], -1)
-
-    return widen

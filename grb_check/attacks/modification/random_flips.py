@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.edge_set import (
     EdgeSet,
+    budgets_and_starts,
     edge_set,
     reason_within,
     removable,
@@ -18,7 +19,6 @@ from grb_check.attacks.edges.edge_set import (
     within_capacity,
 )
 from grb_check.attacks.edges.flips_at_targets import SPARE
-from grb_check.attacks.graph_sets.graph_list import budgets_and_starts
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 

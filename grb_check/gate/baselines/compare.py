@@ -310,7 +310,7 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
     """Compare all comparable cases of a model and dataset; None without any.
 
     The mean loss of the cases is tested, and from `MIN_REPEATS` trainings also every single case
-    (`max_t`) and, if there are any, the number of collapses: `alpha` is divided among the three.
+    (`mean_test`) and, if there are any, the number of collapses: `alpha` is divided among them.
     That a share depends on whether any training collapsed, on either side, costs no error: without
     one the third test cannot reject.
 

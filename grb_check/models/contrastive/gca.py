@@ -1,7 +1,7 @@
 """Graph contrastive learning with adaptive augmentation, GCA.
 
 Zhu et al., "Graph Contrastive Learning with Adaptive Augmentation", WWW 2021. Two views of the
-graph drop edges and mask features, less central ones more often (`adaptive_views`). The loss
+graph drop edges and mask features, less central ones more often. The loss
 (`info_nce`), computed after a projection head, pulls the two embeddings of a node together and
 pushes those of all other nodes away. The three variants differ in the centrality.
 

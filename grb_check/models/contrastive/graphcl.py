@@ -4,7 +4,7 @@ You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020: two r
 graph, a projection head, and a loss that pulls the two embeddings of a node together and pushes
 those of all other nodes away. Guerranti et al. (2023, Appendix A) describe it this way, with the
 loss NT-Xent, and GCA as the same with other augmentations. Loss and head are therefore GCA's,
-`info_nce` and `projection_head`; a node that is missing in one view is left out of the loss.
+`info_nce`; a node that is missing in one view is left out of the loss.
 
 The authors' own code for nodes is another method: see `graphcl_infomax`.
 """

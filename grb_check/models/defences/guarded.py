@@ -1,4 +1,4 @@
-"""GCN and GAT with GNNGuard, see `guard`.
+"""GCN and GAT with GNNGuard.
 
 GNNGuard: edges between dissimilar nodes are removed, the others weighted by similarity.
 

@@ -1,7 +1,7 @@
 """Soft Median GDC: means over diffused neighbours in which those far from the median count little.
 
 Geisler et al., "Robustness of Graph Neural Networks at Scale", NeurIPS 2021, section 4, equation 7.
-The neighbours j of node i and their weights a_ij are those of a graph diffusion, see `diffusion`.
+The neighbours j of node i and their weights a_ij are those of a graph diffusion.
 Of the rows x_j of H W, with d columns,
 
     m_i  = weighted median of the x_j, column by column

@@ -209,7 +209,7 @@ class GCNSVD(nn.Module):
     """A GCN whose propagation has low rank.
 
     The factors are a function of the edges alone, computed for each graph; their gradient in the
-    weights of edges is that of the truncated decomposition, see `low_rank`. `on_topology` computes
+    weights of edges is that of the truncated decomposition. `on_topology` computes
     them once for many features.
 
     Args:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets import graph_list
+from grb_check.attacks.graph_sets.flip_attacks import perturb
 from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.pgd_topology import ModificationPgdTopology
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
@@ -42,7 +43,7 @@ MODULES = [PooledGcn, PooledGat]
 def attacked_by(
     attack: Attack, graph: Data, threat: Threat, victim: Victim, seed: int = 0
 ) -> Perturbation:
-    made = attack.perturb(graph, threat, victim, torch.Generator().manual_seed(seed))
+    made = perturb(attack, graph, threat, victim, torch.Generator().manual_seed(seed))
     verify(made, graph, threat)
     return made
 
