@@ -190,7 +190,7 @@ class WithoutProperties:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         report.user_properties = [
-            each for each in report.user_properties if not str(each[0]).startswith("grb.")
+            entry for entry in report.user_properties if not str(entry[0]).startswith("grb.")
         ]
 
 
@@ -273,7 +273,7 @@ def _book(item: pytest.Item, result: CaseResult) -> None:
     plan, outcome = _run(item.config).plan, result.outcome
     standings = standings_of(outcome, plan.boards, plan.settings.gate)
     own = case_properties(outcome) + conclusion.case_properties(standings)
-    others = [each for each in item.user_properties if not each[0].startswith(PREFIX)]
+    others = [entry for entry in item.user_properties if not entry[0].startswith(PREFIX)]
     item.user_properties[:] = [*others, *own]
     shown = f"drop {outcome.drop:.1%}"
     item.stash[RECORD] |= {"outcome": outcome.to_dict(), "shown": shown}

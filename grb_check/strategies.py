@@ -136,7 +136,7 @@ def batches(
 
 
 def _batch(parts: Sequence[Data]) -> Batch:
-    labelled = [Data(x=each.x, edge_index=each.edge_index, y=each.y[:1]) for each in parts]
+    labelled = [Data(x=part.x, edge_index=part.edge_index, y=part.y[:1]) for part in parts]
     return Batch.from_data_list(labelled)
 
 

@@ -212,12 +212,12 @@ def has_setting(attack: object, setting: str) -> bool:
 
 def _split_share(name: str, word: str) -> tuple[str, float | None]:
     base, *modifiers = name.split("+")
-    texts = [each for each in modifiers if each.partition("=")[0].strip() == word]
+    texts = [modifier for modifier in modifiers if modifier.partition("=")[0].strip() == word]
     if not texts:
         return name, None
     if len(texts) > 1:
         raise UsageError(f"attack {base}: {word} is given twice in {name!r}; give it once")
-    rest = [each for each in modifiers if each is not texts[0]]
+    rest = [modifier for modifier in modifiers if modifier is not texts[0]]
     text = texts[0].partition("=")[2]
     return "+".join([base, *rest]), read_budget(text, f"attack {base}: {word}")
 
@@ -244,9 +244,9 @@ def _types(attack: object) -> dict[str, Any]:
     except Exception:  # a name that is only imported for type checkers
         hints = {}
     return {
-        each.name: hints.get(each.name, type(getattr(attack, each.name)))
-        for each in fields(kind)
-        if each.init and each.name not in (*IDENTITY, BUDGET, LOCAL_BUDGET)
+        attribute.name: hints.get(attribute.name, type(getattr(attack, attribute.name)))
+        for attribute in fields(kind)
+        if attribute.init and attribute.name not in (*IDENTITY, BUDGET, LOCAL_BUDGET)
     }
 
 

@@ -50,9 +50,9 @@ def mean_of(parts: Sequence[PairGradients]) -> PairGradients:
     """Return the gradient of the mean of several objectives."""
     share = 1.0 / len(parts)
     return PairGradients(
-        torch.cat([each.inputs for each in parts], dim=1),
-        torch.cat([share * each.outputs for each in parts], dim=1),
-        share * torch.stack([each.degrees for each in parts]).sum(0),
+        torch.cat([part.inputs for part in parts], dim=1),
+        torch.cat([share * part.outputs for part in parts], dim=1),
+        share * torch.stack([part.degrees for part in parts]).sum(0),
     )
 
 

@@ -260,7 +260,7 @@ def describe(attack: Attack) -> str | None:
     version = getattr(plain, "version", None)
     if version is None or not is_dataclass(plain):
         return None
-    values = {each.name: getattr(plain, each.name) for each in fields(plain)}
+    values = {attribute.name: getattr(plain, attribute.name) for attribute in fields(plain)}
     if not all(map(_is_plain, values.values())):
         return None
     kind = type(plain)
@@ -268,7 +268,9 @@ def describe(attack: Attack) -> str | None:
     is_built_in = pair in BUILT_IN and kind is _class_of(*pair)
     if is_built_in or kind.__module__.startswith("grb_check."):  # or of a pack
         name = "/".join(pair)
-        usual = {each.name: each.default for each in fields(plain)} | {"name": plain.name}
+        usual = {attribute.name: attribute.default for attribute in fields(plain)} | {
+            "name": plain.name
+        }
         values = {key: value for key, value in values.items() if value != usual[key]}
     else:
         name = f"{kind.__module__}:{kind.__qualname__}"

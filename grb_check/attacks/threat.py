@@ -150,7 +150,9 @@ class Perturbation:
         )
 
 
-TENSORS: Final = tuple(each.name for each in fields(Perturbation) if each.name != "notes")
+TENSORS: Final = tuple(
+    attribute.name for attribute in fields(Perturbation) if attribute.name != "notes"
+)
 SELDOM: Final = ("flip_targets", "injected_graphs")
 
 
@@ -171,14 +173,14 @@ def perturbation_of(
 
 def joined(parts: Sequence[Perturbation], notes: tuple[str, ...] = ()) -> Perturbation:
     """Return the flips made for each target, int64 [t] in their order, as one perturbation."""
-    added = [each.added_edges for each in parts]
-    removed = [each.removed_edges for each in parts]
+    added = [part.added_edges for part in parts]
+    removed = [part.removed_edges for part in parts]
     owners = torch.arange(len(parts))
-    counts = [torch.tensor([each.shape[1] for each in pairs]) for pairs in (added, removed)]
+    counts = [torch.tensor([pair.shape[1] for pair in pairs]) for pairs in (added, removed)]
     return Perturbation(
         added_edges=torch.cat([_no_pairs(), *added], dim=1),
         removed_edges=torch.cat([_no_pairs(), *removed], dim=1),
-        flip_targets=torch.cat([owners.repeat_interleave(each) for each in counts])
+        flip_targets=torch.cat([owners.repeat_interleave(number) for number in counts])
         if parts
         else _no_nodes(),
         notes=notes,

@@ -44,7 +44,7 @@ def attack_order(pair: Pair) -> tuple[int, int, str, float]:
 def known_attacks() -> tuple[Pair, ...]:
     """Return the attacks that need no user code: the built-in ones and `worst` of each scenario."""
     return tuple(
-        sorted((*attack_names(), *((each, WORST) for each in SCENARIOS)), key=attack_order)
+        sorted((*attack_names(), *((scenario, WORST) for scenario in SCENARIOS)), key=attack_order)
     )
 
 

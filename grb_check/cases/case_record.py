@@ -130,7 +130,9 @@ class ExpectedCases:
     def expect(self, node_ids: Iterable[str]) -> None:
         """Expect the built-in cases among these node ids."""
         self.collected = True
-        self.expected.update(each for each in node_ids if each.startswith(f"{NODE_PREFIX}::"))
+        self.expected.update(
+            node_id for node_id in node_ids if node_id.startswith(f"{NODE_PREFIX}::")
+        )
 
     @property
     def rows(self) -> list[CaseRecord]:

@@ -103,17 +103,17 @@ def lines(found: CounterExample, what: str = "node") -> list[str]:
         *_few("edges removed", [f"{a} - {b}" for a, b in found.removed_edges]),
         *_few("nodes injected", list(map(_injected, found.injected))),
         *_few("nodes with modified features", list(map(str, found.modified_nodes))),
-        *_few("changed predictions", [_flip(each, what) for each in found.flipped]),
+        *_few("changed predictions", [_flip(pair, what) for pair in found.flipped]),
         *([f"lost, by class: {fallen(found, what)}"] if fallen(found) else []),
     ]
 
 
 def fallen(found: CounterExample, what: str = "node") -> str:
     """Return the targets that are lost, by class: `3 of class 2 (degrees 1 to 4), ...`."""
-    lost = [each for each in found.flipped if each.before == each.label]
+    lost = [pair for pair in found.flipped if pair.before == pair.label]
     told = []
-    for label in sorted({each.label for each in lost}):
-        degrees = [each.degree for each in lost if each.label == label]
+    for label in sorted({row.label for row in lost}):
+        degrees = [row.degree for row in lost if row.label == label]
         least, most = min(degrees), max(degrees)
         span = f"{least}" if least == most else f"{least} to {most}"
         size = "edges" if what == "graph" else "degree" if least == most else "degrees"
@@ -122,7 +122,7 @@ def fallen(found: CounterExample, what: str = "node") -> str:
 
 
 def _parts(found: CounterExample) -> Iterator[str]:
-    links = sum(len(each.links) for each in found.injected)
+    links = sum(len(node.links) for node in found.injected)
     sizes = (
         (len(found.added_edges), "edge", " added"),
         (len(found.removed_edges), "edge", " removed"),
@@ -139,7 +139,7 @@ def _few(title: str, entries: Sequence[str]) -> list[str]:
     if not entries:
         return []
     more = len(entries) - MOST_LINES
-    shown = [f"  {each}" for each in entries[:MOST_LINES]]
+    shown = [f"  {entry}" for entry in entries[:MOST_LINES]]
     if more > 0:
         shown.append(f"  ... and {more:,} more")
     return [f"{title}: {len(entries):,}", *shown]

@@ -128,7 +128,9 @@ class Measurement:
 
 def _farthest(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the finding of each name that is farthest from its limit, by name."""
-    found = sorted(findings, key=lambda each: (each.name, -abs(each.figure - each.limit)))
+    found = sorted(
+        findings, key=lambda finding: (finding.name, -abs(finding.figure - finding.limit))
+    )
     return tuple({each.name: each for each in reversed(found)}.values())[::-1]
 
 
@@ -204,8 +206,8 @@ class Outcome:
         for name in self.repeats[0].references:
             sides = [repeat.references[name] for repeat in self.repeats]
             here = Reference(
-                clean=tuple(each.clean for each in sides),
-                attacked=tuple(each.attacked for each in sides),
+                clean=tuple(side.clean for side in sides),
+                attacked=tuple(side.attacked for side in sides),
             )
             lower = statistics.fmean(here.attacked)
             if name not in found or lower < statistics.fmean(found[name].attacked):
@@ -235,7 +237,10 @@ class Outcome:
     @property
     def undefended(self) -> float | None:
         """Attacked accuracy of the least robust of them, in [0, 1]; None if there are none."""
-        found = [statistics.fmean(each.attacked) for each in self.undefended_references.values()]
+        found = [
+            statistics.fmean(reference.attacked)
+            for reference in self.undefended_references.values()
+        ]
         return min(found, default=None)
 
     @property
@@ -275,7 +280,7 @@ class Outcome:
     @property
     def per_target(self) -> float | None:
         """Mean fraction of targets that stay right under every attack, for `worst`; else None."""
-        figures = [each.per_target for each in self.repeats if each.per_target is not None]
+        figures = [repeat.per_target for repeat in self.repeats if repeat.per_target is not None]
         return statistics.fmean(figures) if figures else None
 
     @property
@@ -291,12 +296,12 @@ class Outcome:
     @property
     def judged_findings(self) -> tuple[Finding, ...]:
         """Those that were known when the case was judged."""
-        return _farthest(each for repeat in self.repeats for each in repeat.diagnostics)
+        return _farthest(finding for repeat in self.repeats for finding in repeat.diagnostics)
 
     @property
     def late_findings(self) -> tuple[Finding, ...]:
         """Those that were not."""
-        return _farthest(each for repeat in self.repeats for each in repeat.late)
+        return _farthest(finding for repeat in self.repeats for finding in repeat.late)
 
     @property
     def seconds(self) -> float:
@@ -397,11 +402,11 @@ def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outco
         DataError: they are not of the same case, as when a file has changed in between.
     """
     facts = results[0].facts
-    for each in results:
-        if each.facts != facts:
+    for result in results:
+        if result.facts != facts:
             raise DataError(
                 f"{case.id}: repeats were measured on different data or by different attacks: "
-                f"{facts} and {each.facts}; give all workers the same files, and run again"
+                f"{facts} and {result.facts}; give all workers the same files, and run again"
             )
     return Outcome(
         case=case,
@@ -410,8 +415,8 @@ def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outco
         majority=facts.majority,
         dataset=facts.dataset,
         origin=facts.origin,
-        repeats=tuple(each.measurement for each in results),
-        warnings=tuple(dict.fromkeys(text for each in results for text in each.warnings)),
+        repeats=tuple(result.measurement for result in results),
+        warnings=tuple(dict.fromkeys(text for result in results for text in result.warnings)),
         attack=facts.attack,
         threat=facts.threat,
         shipped=facts.shipped,

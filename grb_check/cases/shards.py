@@ -102,13 +102,17 @@ def cut(
         The ids of each share, sorted; shares may be empty if there are few cases.
     """
     ids = sorted(ids)
-    known = {each: seconds[each] for each in ids if 0.0 <= seconds.get(each, -1.0) < math.inf}
+    known = {
+        identifier: seconds[identifier]
+        for identifier in ids
+        if 0.0 <= seconds.get(identifier, -1.0) < math.inf
+    }
     usual = statistics.median(known.values()) if known else 1.0
     # Whole milliseconds: sums of floats could depend on their order.
-    times = {each: round(1000 * known.get(each, usual)) for each in ids}
+    times = {identifier: round(1000 * known.get(identifier, usual)) for identifier in ids}
     loads, shares = [0] * count, [list[str]() for _ in range(count)]
-    for each in sorted(ids, key=lambda name: (-times[name], name)):
+    for identifier in sorted(ids, key=lambda name: (-times[name], name)):
         least = min(range(count), key=lambda share: (loads[share], len(shares[share]), share))
-        loads[least] += times[each]
-        shares[least].append(each)
+        loads[least] += times[identifier]
+        shares[least].append(identifier)
     return tuple(tuple(sorted(share)) for share in shares)

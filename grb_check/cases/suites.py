@@ -71,7 +71,10 @@ _SUITES: Final = (
         datasets=("synthetic-cora",),
         difficulties=DIFFICULTIES,
         attacks=tuple(
-            sorted((*tagged("standard"), *((each, WORST) for each in SCENARIOS)), key=attack_order)
+            sorted(
+                (*tagged("standard"), *((scenario, WORST) for scenario in SCENARIOS)),
+                key=attack_order,
+            )
         ),
         repeats=3,
     ),
@@ -137,7 +140,7 @@ _SUITES: Final = (
         repeats=3,
     ),
 )
-SUITES: Final[Mapping[str, Suite]] = {each.name: each for each in _SUITES}
+SUITES: Final[Mapping[str, Suite]] = {suite.name: suite for suite in _SUITES}
 FOR_GRAPHS: Final = "graphs"  # the default if only sets of graphs are named
 
 

@@ -92,7 +92,7 @@ def say(*lines: str) -> None:
     Characters that its encoding lacks, as that of a pipe on Windows, are escaped, as Python does on
     standard error.
     """
-    text = "".join(f"{fit_line(each)}\n" for each in lines)
+    text = "".join(f"{fit_line(line)}\n" for line in lines)
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
     sys.stdout.flush()

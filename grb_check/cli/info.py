@@ -77,7 +77,7 @@ def histogram(degrees: Tensor, test: Mapping[str, Tensor]) -> list[str]:
         level: [sum(low <= degree <= high for degree in each) for low, high in bins]
         for level, each in values.items()
     }
-    longest = max(max(each) for each in counts.values())
+    longest = max(max(number) for number in counts.values())
     used = [index for index in range(len(bins)) if any(counts[level][index] for level in LEVELS)]
     rows = [["degree", *LEVELS]]
     for index in range(used[0], used[-1] + 1):

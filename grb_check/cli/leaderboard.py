@@ -83,15 +83,15 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
                 f"{member.run}: {member.title} under {member.attack} at {level} is in another run, "
                 f"too; give each model once, or another label by LABEL=..."
             )
-        row[level] = Cell.of([each.victim.attacked for each in outcome.repeats])
-        clean = Cell.of([each.victim.clean for each in outcome.repeats])
+        row[level] = Cell.of([repeat.victim.attacked for repeat in outcome.repeats])
+        clean = Cell.of([repeat.victim.clean for repeat in outcome.repeats])
         cells[NO_ATTACK].setdefault(member.title, {}).setdefault(level, clean)
     _refuse_unlike(dataset, "fingerprint", {outcome.dataset for _, outcome in measured})
     repeats = {len(outcome.repeats) for _, outcome in measured}
     _refuse_unlike(dataset, "number of repeats", repeats)
     found = {outcome.case.difficulty for _, outcome in measured}
-    levels = tuple(each for each in DIFFICULTIES if each in found)
-    attacks = tuple(each for each in cells if each != NO_ATTACK)
+    levels = tuple(difficulty for difficulty in DIFFICULTIES if difficulty in found)
+    attacks = tuple(cell for cell in cells if cell != NO_ATTACK)
     outcomes = {
         name: next(outcome for member, outcome in measured if member.attack == name)
         for name in attacks
@@ -134,7 +134,7 @@ def _about(
         lacking: title -> cases that the model lacks.
         outcomes: attack -> one of its outcomes.
     """
-    about = [*dict.fromkeys(_measured_with(each.record) for each in members)]
+    about = [*dict.fromkeys(_measured_with(member.record) for member in members)]
     for outcome in [*outcomes.values()][:1]:
         about += [
             f"dataset {outcome.case.dataset}: {outcome.origin}, fingerprint {outcome.dataset}",
@@ -152,7 +152,7 @@ def _about(
 
 def _title(case: CaseRecord, record: RunRecord) -> tuple[str, str]:
     """Return the title of a model, and the name and version of a reference model or the target."""
-    targets = {each.label: each.target for each in record.settings.models}
+    targets = {model.label: model.target for model in record.settings.models}
     label = case.outcome.model if case.outcome is not None else case.case.model
     label = label or next(iter(targets))  # a run of a single model has it in no id
     target = targets.get(label, label)
@@ -164,7 +164,7 @@ def _title(case: CaseRecord, record: RunRecord) -> tuple[str, str]:
 
 def _measured_with(record: RunRecord) -> str:
     found = record.environment
-    versions = ", ".join(f"{each} {found[each]}" for each in MEASURED if each in found)
+    versions = ", ".join(f"{name} {found[name]}" for name in MEASURED if name in found)
     return f"measured with {versions}"
 
 

@@ -186,7 +186,7 @@ def merge(
         baseline=end,
         environment=environment,
         notes=notes,
-        date=max(each.record.date for each in parts),
+        date=max(part.record.date for part in parts),
         commit=parts[0].record.commit,
     )
     return Whole(record=record, rows=rows, baseline=end, absent=shards.absent(parts))
@@ -366,7 +366,7 @@ def run(options: argparse.Namespace) -> int:
     failures = [*_failures(found, entered), *unwritten.values()]
     _show(whole, found, len(parts), failures)
     results = Counter(row.result for row in whole.record.cases)
-    results.update("fail" if each.failed else "pass" for each in entered)
+    results.update("fail" if test.failed else "pass" for test in entered)
     told = ", ".join(f"{number} {WORDS[each]}" for each, number in sorted(results.items()))
     StandardOutput().section(told or "no cases")
     if in_github_actions(os.environ):
@@ -393,7 +393,7 @@ def _failures(found: Digest, entered: Sequence[pytest.TestReport]) -> list[str]:
         for row in found.rows
         if row.result in ("fail", "error")
     ]
-    lines += [f"{each.nodeid} - {each.longreprtext}" for each in entered if each.failed]
+    lines += [f"{test.nodeid} - {test.longreprtext}" for test in entered if test.failed]
     return lines + [f"dataset {name} - another graph in each part" for name in found.inconsistent]
 
 

@@ -62,14 +62,14 @@ def write(making: Making, path: Path, licence: str) -> Pack:
         raise UsageError(
             f"the run took its perturbations from the pack with digest {made_from}; use that file"
         )
-    outcomes = [each.outcome for each in making.record.cases if each.outcome is not None]
+    outcomes = [case.outcome for case in making.record.cases if case.outcome is not None]
     if not outcomes:
         raise UsageError("the run record has no case with figures; give the record of another run")
     registry = AttackRegistry()
     if making.attacks:
         registry.select(registry.split(making.attacks))
     try:
-        registry.select({f"{each.case.scenario}/{each.case.attack}" for each in outcomes})
+        registry.select({f"{outcome.case.scenario}/{outcome.case.attack}" for outcome in outcomes})
     except UsageError as error:
         raise UsageError(f"{error}; name your own attacks with --attack") from None
     evaluator = Evaluator(
@@ -100,12 +100,16 @@ def _all(
     Raises:
         _Differ: at the end, if some differ from those of the run.
     """
-    selected = [_pair(each) for each in making.record.settings.attacks]
-    sources = {name: _source(making, name) for name in {each.case.dataset for each in outcomes}}
+    selected = [_pair(attack) for attack in making.record.settings.attacks]
+    sources = {
+        name: _source(making, name) for name in {outcome.case.dataset for outcome in outcomes}
+    }
     digests: dict[Wanted, str] = {}
     differing = []
-    for each in sorted(outcomes, key=lambda each: each.case.dataset):  # few are kept in memory
-        trials = _trials(evaluator, sources[each.case.dataset], each, selected)
+    for outcome in sorted(
+        outcomes, key=lambda outcome: outcome.case.dataset
+    ):  # few are kept in memory
+        trials = _trials(evaluator, sources[outcome.case.dataset], outcome, selected)
         wanted = {
             key: black_box
             for trial in trials
@@ -122,8 +126,8 @@ def _all(
                 else:
                     digests[key] = digest(made.tensors())[:16]
                     yield key, made
-        if not all(_as_recorded(trials, repeat, digests) for repeat in each.repeats):
-            differing.append(each.case.id)
+        if not all(_as_recorded(trials, repeat, digests) for repeat in outcome.repeats):
+            differing.append(outcome.case.id)
     if differing:
         raise _Differ(differing)
 

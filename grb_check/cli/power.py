@@ -44,7 +44,7 @@ class Needed:
 def trained(outcomes: Sequence[Outcome]) -> bool:
     """Whether every repeat has a training of its own, so that more repeats show more."""
     repeats = outcomes[0].repeats
-    known = [each.weights for each in repeats if each.weights]
+    known = [repeat.weights for repeat in repeats if repeat.weights]
     return not repeats[0].pretrained and len(set(known)) == len(known)
 
 
@@ -64,9 +64,9 @@ def needed(
         groups: number of models and datasets of the run, which share the error rate.
         cases: number of cases of the run, likewise.
     """
-    n = min(len(each.repeats) for each in outcomes)
-    by_case = [[100.0 * r.victim.attacked for r in each.repeats[:n]] for each in outcomes]
-    steps = [100.0 / each.targets for each in outcomes]
+    n = min(len(outcome.repeats) for outcome in outcomes)
+    by_case = [[100.0 * r.victim.attacked for r in outcome.repeats[:n]] for outcome in outcomes]
+    steps = [100.0 / outcome.targets for outcome in outcomes]
     means = [statistics.fmean(each) for each in zip(*by_case, strict=True)]
     gone = collapsed(means, max(steps) / len(steps))
     sides = [
@@ -136,7 +136,7 @@ def _lines(record: RunRecord, loss: float, margin: float) -> list[str]:
     for row in record.cases:
         if row.outcome is not None and is_node_id(row.node_id):
             groups.setdefault((row.case.model, row.case.dataset), []).append(row.outcome)
-    fewest = min((len(o.repeats) for each in groups.values() for o in each), default=0)
+    fewest = min((len(o.repeats) for group in groups.values() for o in group), default=0)
     if fewest < LEAST:
         what = f"a case of {count(fewest, 'repeat')}" if groups else "no built-in case with figures"
         raise UsageError(
@@ -158,13 +158,13 @@ def _lines(record: RunRecord, loss: float, margin: float) -> list[str]:
 
 
 def _made(outcomes: Sequence[Outcome]) -> str:
-    repeats = sorted({len(each.repeats) for each in outcomes})
+    repeats = sorted({len(outcome.repeats) for outcome in outcomes})
     return f"measured with {' and '.join(map(str, repeats))} repeats"
 
 
 def _table(found: Sequence[Needed], outcomes: Sequence[Outcome]) -> list[str]:
     """A line for all cases together, and one for each case."""
-    seconds = sum(each.seconds / len(each.repeats) for each in outcomes)
+    seconds = sum(outcome.seconds / len(outcome.repeats) for outcome in outcomes)
     rows = [
         (
             fit_line(each.name),

@@ -145,7 +145,7 @@ def _replay(options: argparse.Namespace) -> int:
         return CANNOT_TELL
     wrong = _verdict(kept, measured)
     if wrong and options.grb_shrink:
-        now = replace(kept, repeats=tuple(each.now for each in measured))
+        now = replace(kept, repeats=tuple(row.now for row in measured))
         _shrink(path, now, evaluator, subject, source)
     return FAILS if wrong else PASSES
 
@@ -208,8 +208,8 @@ def _moved(path: str, base: str) -> str:
 
 def _import_folders(kept: Evidence) -> list[str]:
     """Folders from which the run imported, if they exist."""
-    folders = (_moved(each, kept.data.base) for each in kept.model.folders)
-    return [each for each in folders if Path(each).is_dir()]
+    folders = (_moved(folder, kept.data.base) for folder in kept.model.folders)
+    return [folder for folder in folders if Path(folder).is_dir()]
 
 
 def _evaluator(device: str) -> Evaluator:
@@ -293,16 +293,14 @@ def _line(name: str, measured: _Measured) -> str:
 
 def _verdict(kept: Evidence, measured: Sequence[_Measured]) -> str:
     """Write the result over all repeats, and return what is wrong; empty if nothing is."""
-    clean = statistics.fmean(each.clean for each in measured)
-    attacked = statistics.fmean(each.attacked for each in measured)
-    drop = statistics.fmean(each.now.drop for each in measured)
+    clean = statistics.fmean(row.clean for row in measured)
+    attacked = statistics.fmean(row.attacked for row in measured)
+    drop = statistics.fmean(row.now.drop for row in measured)
     if len(measured) > 1:
         say(f"mean: clean {clean:.1%} -> attacked {attacked:.1%}, drop {drop:.1%}")
-    others = [str(each.recorded.seed + 1) for each in measured if not each.same_weights]
+    others = [str(row.recorded.seed + 1) for row in measured if not row.same_weights]
     if others:
-        made_for = [
-            each for each in measured if not each.same_weights and _of_victim(each.recorded)
-        ]
+        made_for = [row for row in measured if not row.same_weights and _of_victim(row.recorded)]
         say(
             f"the weights of the model are not the recorded ones in repeat {', '.join(others)}: "
             f"other code, arguments, versions or device, or a training that is not deterministic"

@@ -97,7 +97,7 @@ def absent(parts: Sequence[Part]) -> list[str]:
     shards = [part.record.shard for part in parts if part.record.shard is not None]
     if not shards:
         return []
-    number, here = shards[0].count, {each.index for each in shards}
+    number, here = shards[0].count, {shard.index for shard in shards}
     return [f"{index}/{number}" for index in range(1, number + 1) if index not in here]
 
 
@@ -131,7 +131,7 @@ def _shared(record: RunRecord) -> Mapping[str, Any]:
         for each in ("source", "file", "line"):  # see `merge`
             del model[each]
     boards = split_at_commas([record.settings.rank_against])
-    settings["rank_against"] = [PurePath(each.replace("\\", "/")).name for each in boards]
+    settings["rank_against"] = [PurePath(board.replace("\\", "/")).name for board in boards]
     kept = record.baseline
     compared = {f"baseline {name}": kept and getattr(kept, name) for name in _COMPARED}
     return {**settings, **compared}
@@ -143,7 +143,7 @@ def _check_cut(first: Part, other: Part) -> None:
         (each.record.shard.count, each.record.shard.plan) if each.record.shard else (1, "")
         for each in (first, other)
     ]
-    ids = [[each.id for each in part.record.planned] for part in (first, other)]
+    ids = [[row.id for row in part.record.planned] for part in (first, other)]
     if cuts[0] != cuts[1] or ids[0] != ids[1]:
         ours, theirs = (
             f"{count(len(named), 'case')} in {count(number, 'part')}"

@@ -111,7 +111,7 @@ def _refuse_wrong_settings(settings: Settings, config: pytest.Config) -> None:
         name, colon, reason = line.partition(":")
         if not colon or not reason.strip():
             raise UsageError(f"{KNOWN}: {line!r} has no reason; write it as 'NAME: REASON'")
-        if not any(fnmatchcase(each, name.strip()) for each in PROPERTIES):
+        if not any(fnmatchcase(prop, name.strip()) for prop in PROPERTIES):
             choose(f"property of {KNOWN}", name.strip(), tuple(PROPERTIES))
     for pattern in settings.patterns:
         if not any(fnmatchcase(name, pattern) for name in PROPERTIES):
@@ -124,7 +124,9 @@ def _selected(settings: Settings) -> Iterator[str]:
     from grb_check.conformance.properties import names_of
 
     for name in names_of(of_graphs=settings.datasets[0].of_graphs):
-        if not settings.patterns or any(fnmatchcase(name, each) for each in settings.patterns):
+        if not settings.patterns or any(
+            fnmatchcase(name, pattern) for pattern in settings.patterns
+        ):
             yield name
 
 

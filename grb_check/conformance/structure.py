@@ -83,7 +83,7 @@ def batch_independence(model: CheckedModel, graph: Data, draw: Draw) -> None:
 
 def side_by_side(*parts: Data) -> Data:
     """Return one graph of several without an edge between them."""
-    both = Batch.from_data_list([Data(x=each.x, edge_index=each.edge_index) for each in parts])
+    both = Batch.from_data_list([Data(x=part.x, edge_index=part.edge_index) for part in parts])
     return Data(x=both.x, edge_index=both.edge_index)
 
 

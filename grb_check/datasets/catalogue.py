@@ -18,14 +18,18 @@ from grb_check.errors import UsageError
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import AnyDataset, Dataset, GraphSet
 
-GRAPH_SETS: Final = tuple(name for each in FORMATS if each.of_graphs for name in each.names)
-_SUFFIXES: Final = tuple(suffix for each in FORMATS for suffix in each.suffixes)
-_PREFIXES: Final = tuple(each.prefix for each in FORMATS if each.prefix)
+GRAPH_SETS: Final = tuple(
+    name for file_format in FORMATS if file_format.of_graphs for name in file_format.names
+)
+_SUFFIXES: Final = tuple(suffix for file_format in FORMATS for suffix in file_format.suffixes)
+_PREFIXES: Final = tuple(file_format.prefix for file_format in FORMATS if file_format.prefix)
 
 
 def known_names() -> tuple[str, ...]:
     """Return the names of single graphs that need no path: the shipped one first."""
-    names = (name for each in FORMATS if not each.of_graphs for name in each.names)
+    names = (
+        name for file_format in FORMATS if not file_format.of_graphs for name in file_format.names
+    )
     return tuple(dict.fromkeys(names))
 
 
@@ -165,7 +169,7 @@ def _candidates(wanted: Wanted, places: Places) -> Iterable[Source]:
     places = replace(places, folders=tuple(map(expanded, places.folders)))
     if wanted.path is not None or ":" in wanted.text:
         return _found(wanted, places)
-    if owners := [each for each in FORMATS if wanted.text in each.names]:
+    if owners := [file_format for file_format in FORMATS if wanted.text in file_format.names]:
         return _found(wanted, places, owners)
 
     def rank(source: Source) -> int:
@@ -176,8 +180,8 @@ def _candidates(wanted: Wanted, places: Places) -> Iterable[Source]:
 
 
 def _found(wanted: Wanted, places: Places, formats: Sequence[Format] = FORMATS) -> Iterator[Source]:
-    for each in formats:
-        yield from each.find(wanted, places)
+    for file_format in formats:
+        yield from file_format.find(wanted, places)
 
 
 def _is_path(text: str) -> bool:
@@ -209,7 +213,7 @@ def _not_found(wanted: Wanted, places: Places, looked: list[Source]) -> str:
     near = difflib.get_close_matches(spec.lower(), known, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     inside = f", and none in {', '.join(map(str, places.folders))}" if places.folders else ""
-    others = ", ".join(each.usage for each in FORMATS if each.usage)
+    others = ", ".join(file_format.usage for file_format in FORMATS if file_format.usage)
     return (
         f"dataset {spec!r}: no such name{inside}{hint}; known are {', '.join(known)}; or give "
         f"{others}"

@@ -197,7 +197,7 @@ def budget_unused(spent: Mapping[str, int], threat: Threat) -> Finding | None:
 
 def about_model(findings: Iterable[Finding]) -> list[Finding]:
     """Findings that concern the model itself."""
-    return [each for each in findings if DIAGNOSTICS[each.name].about_model]
+    return [finding for finding in findings if DIAGNOSTICS[finding.name].about_model]
 
 
 def _used(spent: Mapping[str, int], threat: Threat) -> list[tuple[int, int, str]]:

@@ -58,7 +58,7 @@ def black_box_trials(trial: Trial) -> list[Trial]:
     if has_setting(_plain(trial.attack), "surrogates"):
         kinds += [{"surrogates": (kind,)} for kind in kinds_on(trial.own.dataset)]
     variants = [_variant(trial, **settings) for settings in kinds]
-    return [each for each in variants if each is not None] + _random_trials(trial)
+    return [variant for variant in variants if variant is not None] + _random_trials(trial)
 
 
 def _variant(trial: Trial, **settings: object) -> Trial | None:
@@ -84,7 +84,9 @@ def _random_trials(trial: Trial) -> list[Trial]:
             continue
         attack = load_attack(scenario, name)
         if not isinstance(trial.attack, OwnAttack):
-            both = [each for each in _RESTRICTIONS if has_setting(attack, each)]
+            both = [
+                restriction for restriction in _RESTRICTIONS if has_setting(attack, restriction)
+            ]
             shared = {e: getattr(trial.attack, e) for e in both if has_setting(trial.attack, e)}
             attack = with_settings(attack, shared, name)
         case = replace(trial.case, attack=name)
@@ -148,7 +150,7 @@ def searched(
 
 def _any_edge_may_change(trial: Trial, made: list[Perturbation]) -> bool:
     """Whether the attack flips edges of any kind, and changes nothing else."""
-    restrictions = {getattr(trial.attack, each, "none") for each in ("restrict", "structure")}
+    restrictions = {getattr(trial.attack, name, "none") for name in ("restrict", "structure")}
     features = any(each.modified_nodes.numel() for each in made)
     return trial.threat.scenario == "modification" and restrictions == {"none"} and not features
 

@@ -287,8 +287,8 @@ class GraphInjections:
 
     def best_start(self) -> _Chosen:
         best, *others = (self._tried(units) for (units,) in self._parts.choices[: self._count])
-        for each in others:
-            best = self._better(best, each)
+        for other in others:
+            best = self._better(best, other)
         return best
 
     def improved(self, best: _Chosen, share: float) -> _Chosen:
@@ -360,8 +360,8 @@ class GraphFlips:
             )
             for start in self._starts
         )
-        for each in others:
-            best = self._better(best, each)
+        for other in others:
+            best = self._better(best, other)
         return best
 
     def improved(self, best: _Flips, share: float) -> _Flips:

@@ -54,12 +54,12 @@ def plan(
     if of_graphs:
         check_on_graphs(case)
     trials = []
-    for each in members_of(case, selected, of_graphs=of_graphs):
+    for member in members_of(case, selected, of_graphs=of_graphs):
         usual = settings_for(own.dataset, case.scenario)
-        attack = load_attack(case.scenario, each.attack, usual, attacks)
+        attack = load_attack(case.scenario, member.attack, usual, attacks)
         check_kinds(attack, own.dataset)
-        threat = threat_of(own.dataset, case.difficulty, case.scenario, each.attack)
-        trials.append(Trial(own, attack, threat, each, seed=0))
+        threat = threat_of(own.dataset, case.difficulty, case.scenario, member.attack)
+        trials.append(Trial(own, attack, threat, member, seed=0))
     return tuple(trials)
 
 
@@ -139,12 +139,12 @@ def reference_scores(
         kinds: of the references.
     """
     every = []
-    for each in attacked_by:
-        trial = next(trial for trial in trials if trial.case.attack == each.attack)
+    for attack in attacked_by:
+        trial = next(trial for trial in trials if trial.case.attack == attack.attack)
         trial = replace(trial, seed=seed)
-        if each.methods:
+        if attack.methods:
             transferred = transferred_variant(trial)
-            every.append(white_box_references(trial, transferred, each.methods, kinds))
+            every.append(white_box_references(trial, transferred, attack.methods, kinds))
         else:
             every.append(black_box_references(trial, on_surrogates(trial)[0], kinds))
     return {kind: min((each[kind] for each in every), key=_attacked) for kind in kinds}

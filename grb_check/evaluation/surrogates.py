@@ -99,7 +99,7 @@ class Ensemble:
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
     ) -> Callable[[Tensor], Tensor]:
         """A function from features of injected nodes to outputs of targets, [t, num_classes]."""
-        maps = [each.with_injected(x, edge_index, count, targets) for each in self.members]
+        maps = [member.with_injected(x, edge_index, count, targets) for member in self.members]
         return lambda injected: _mean_log_softmax([logits(injected) for logits in maps])
 
     def with_links(
@@ -107,7 +107,7 @@ class Ensemble:
     ) -> Callable[[Tensor, Tensor], Tensor] | None:
         """A function from features and link weights to the same; None if a member has none."""
         found = [
-            each.with_links(x, edge_index, count, candidates, targets) for each in self.members
+            member.with_links(x, edge_index, count, candidates, targets) for member in self.members
         ]
         maps = [logits for logits in found if logits is not None]
         if len(maps) < len(found):
@@ -118,7 +118,7 @@ class Ensemble:
         self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
         """A function from weights of pairs to the same; None if a member has none."""
-        found = [each.with_pairs(x, edge_index, pairs, targets) for each in self.members]
+        found = [member.with_pairs(x, edge_index, pairs, targets) for member in self.members]
         maps = [logits for logits in found if logits is not None]
         if len(maps) < len(found):
             return None
@@ -134,8 +134,8 @@ class Ensemble:
     ) -> PairGradients | None:
         """The gradient of the members' mean objective with respect to weights of all node pairs."""
         found = [
-            each.pair_gradients(x, edge_index, targets, objective, edge_weight)
-            for each in self.members
+            member.pair_gradients(x, edge_index, targets, objective, edge_weight)
+            for member in self.members
         ]
         parts = [gradients for gradients in found if gradients is not None]
         return mean_of(parts) if len(parts) == len(found) else None
@@ -297,4 +297,4 @@ def _settings(dataset: Dataset, kind: str) -> TrainingSettings:
 
 
 def _mean_log_softmax(logits: Sequence[Tensor]) -> Tensor:
-    return torch.stack([each.log_softmax(dim=1) for each in logits]).mean(dim=0)
+    return torch.stack([output.log_softmax(dim=1) for output in logits]).mean(dim=0)

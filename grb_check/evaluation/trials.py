@@ -320,7 +320,7 @@ def attack_surrogates(trial: Trial) -> Perturbation:
     surrogates = [trial.own.surrogate(kind) for kind in kinds_for(trial.attack)]
     if len(surrogates) == 1:
         return _attack(trial, surrogates[0].victim, surrogates[0].predicted, dataset.labelled)
-    ensemble = Ensemble(tuple(each.victim for each in surrogates))
+    ensemble = Ensemble(tuple(surrogate.victim for surrogate in surrogates))
     guessed = predict(ensemble, dataset.graph, trial.seed)
     return _attack(trial, ensemble, guessed, dataset.labelled)
 

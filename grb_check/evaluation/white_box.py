@@ -179,7 +179,7 @@ def white_box(
     attempts = _attempts(trial, victim, adaptive, transferred, search=search)
     method = _strongest(attempts)
     chosen = attempts[method]
-    methods = tuple(each for each in attempts if each != "transferred")
+    methods = tuple(attempt for attempt in attempts if attempt != "transferred")
     return measured(
         trial,
         victim,
@@ -315,7 +315,7 @@ def _beaten(
         found.append(diagnostics.stronger(diagnostics.TRANSFER, own.right, transferred.right, what))
     comparable = not _only_features(own.perturbation)  # random ones flip edges
     others = random_ones(trial) if comparable else []
-    random = [right_after(trial, victim, each) for each in others]
+    random = [right_after(trial, victim, other) for other in others]
     if random:
         best = min(random, key=lambda right: int(right.sum()))
         what = "a random perturbation of the same budget"
@@ -353,7 +353,7 @@ def _reference_scores(
         kind="white-box reference, or transferred",
         protocol=PROTOCOL,
         methods=" and ".join(
-            f"{each} v{SEARCH}" if each == "score-based" else each for each in methods
+            f"{method} v{SEARCH}" if method == "score-based" else method for method in methods
         ),
         dataset=own.fingerprint,
         recipe=own.recipe(kind),

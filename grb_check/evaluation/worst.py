@@ -30,8 +30,8 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
     place = min(range(len(members)), key=lambda each: measurements[each].victim.attacked)
     strongest = measurements[place]
     references: dict[str, Scores] = {}
-    for each in measurements:
-        for name, own in each.references.items():
+    for measurement in measurements:
+        for name, own in measurement.references.items():
             if name not in references or own.attacked < references[name].attacked:
                 references[name] = own
     return replace(
@@ -55,23 +55,23 @@ def worst_result(names: Sequence[str], results: Sequence[RepeatResult]) -> Repea
     members = [(name, each.measurement) for name, each in zip(names, results, strict=True)]
     worst = worst_of(members, facts.targets)
     strongest = next(
-        each for each in results if each.measurement.perturbation == worst.perturbation
+        result for result in results if result.measurement.perturbation == worst.perturbation
     )
-    described = describe_worst(names, [each.facts.attack or None for each in results])
+    described = describe_worst(names, [result.facts.attack or None for result in results])
     return replace(
         strongest,
         facts=replace(facts, attack=described, shipped=_strongest_shipped(results)),
         measurement=worst,
-        warnings=tuple(dict.fromkeys(text for each in results for text in each.warnings)),
-        attacked_by=tuple(one for each in results for one in each.attacked_by),
+        warnings=tuple(dict.fromkeys(text for result in results for text in result.warnings)),
+        attacked_by=tuple(one for result in results for one in result.attacked_by),
     )
 
 
 def _strongest_shipped(results: Sequence[RepeatResult]) -> dict[str, Reference]:
     """The shipped references of the members, each under the attack that leaves least of it."""
     found: dict[str, Reference] = {}
-    for each in results:
-        for name, own in each.facts.shipped.items():
+    for result in results:
+        for name, own in result.facts.shipped.items():
             if name not in found or sum(own.attacked) < sum(found[name].attacked):
                 found[name] = own
     return found
@@ -86,7 +86,7 @@ def describe_worst(names: Sequence[str], attacks: Sequence[str | None]) -> str:
 
 
 def _findings(strongest: Measurement, measurements: Sequence[Measurement]) -> tuple[Finding, ...]:
-    found = {each.name: each for each in strongest.diagnostics}
+    found = {finding.name: finding for finding in strongest.diagnostics}
     for measurement in measurements:
         for each in about_model(measurement.diagnostics):
             found.setdefault(each.name, each)
@@ -94,5 +94,5 @@ def _findings(strongest: Measurement, measurements: Sequence[Measurement]) -> tu
 
 
 def _right_under_all(measurements: Sequence[Measurement], targets: int) -> float:
-    bits = [np.frombuffer(each.victim.right_after, np.uint8) for each in measurements]
+    bits = [np.frombuffer(measurement.victim.right_after, np.uint8) for measurement in measurements]
     return int(np.unpackbits(np.bitwise_and.reduce(bits)).sum()) / targets

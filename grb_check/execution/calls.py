@@ -107,7 +107,7 @@ def _shut_down(executor: Executor) -> None:
     # Kept, because `shutdown` forgets them; Python 3.14 has `kill_workers` for it.
     processes = dict(getattr(executor, "_processes", None) or {})
     parameters = inspect.signature(executor.shutdown).parameters
-    wrapper = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    wrapper = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     taken = ("wait", "cancel_futures") if wrapper else tuple(parameters)
     # Standard library; loky.
     wanted = {"wait": False, "cancel_futures": True, "kill_workers": True}

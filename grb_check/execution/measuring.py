@@ -92,8 +92,8 @@ def end(seconds: Sequence[float], workers: int) -> float:
         workers: number of them.
     """
     free = [0.0] * workers
-    for each in seconds:
-        heapq.heappush(free, heapq.heappop(free) + each)
+    for duration in seconds:
+        heapq.heappush(free, heapq.heappop(free) + duration)
     return max(free)
 
 
@@ -200,7 +200,7 @@ class Measuring:
             LostError: a worker was lost twice.
         """
         groups = [tuple(each) for each in by_model_and_dataset(cases)]
-        calls = [self.calls.submit(self._task(tasks.check, each, 0, repeats)) for each in groups]
+        calls = [self.calls.submit(self._task(tasks.check, group, 0, repeats)) for group in groups]
         found: dict[Case, Checked] = {}
         with self._cleared():
             for call in calls:
@@ -269,8 +269,8 @@ class Measuring:
         if members:
             from grb_check.evaluation.worst import worst_result  # imports numpy
 
-            every = [self._results(each, repeats, None) for each in members]
-            names = [each.attack for each in members]
+            every = [self._results(member, repeats, None) for member in members]
+            names = [member.attack for member in members]
             found = [worst_result(names, each) for each in zip(*every, strict=True)]
             self.transfers.add(case, found)
             return found
@@ -295,9 +295,9 @@ class Measuring:
     ) -> list[RepeatResult]:
         """Results with the scores of all references."""
         calls = []
-        for each in results:
-            task = self._task(tasks.references, (case,), each.measurement.seed, len(results), on)
-            lean = replace(each, perturbation=b"")
+        for result in results:
+            task = self._task(tasks.references, (case,), result.measurement.seed, len(results), on)
+            lean = replace(result, perturbation=b"")
             calls.append(self.calls.submit(replace(task, given={case: lean})))
         with self._cleared():
             full = [_raised(self._wait(call).values[case]) for call in calls]
@@ -315,9 +315,9 @@ class Measuring:
             What was found with each, or the error of `Evaluator.stronger_transfers`.
         """
         calls = []
-        for each in tryings:
-            task = self._task(tasks.transfers, tuple(each.own), each.seed, each.seed + 1)
-            task = replace(task, given=each.own, made=tuple(each.made))
+        for trial in tryings:
+            task = self._task(tasks.transfers, tuple(trial.own), trial.seed, trial.seed + 1)
+            task = replace(task, given=trial.own, made=tuple(trial.made))
             calls.append(self.calls.submit(task))
         with self._cleared():
             for each, call in zip(tryings, calls, strict=True):
@@ -332,7 +332,7 @@ class Measuring:
 
         What workers have measured counts before it is asked for.
         """
-        for pending in {id(each): each for each in self._planned.values()}.values():
+        for pending in {id(row): row for row in self._planned.values()}.values():
             if self.calls.width and pending.done():
                 with suppress(Exception):  # who waits for it is told
                     self._remaining.book(pending.result().values)
@@ -353,7 +353,7 @@ class Measuring:
         members = members_of(case, self._setup.selected, of_graphs=of_graphs)
         if members == (case,):
             return ()
-        there = all(repeats.get(each, 0) >= repeats[case] for each in members)
+        there = all(repeats.get(member, 0) >= repeats[case] for member in members)
         return members if there else ()
 
     def _task(
@@ -412,9 +412,11 @@ class Measuring:
 
 def joined(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return one environment for several; values that differ are all named."""
-    names = {name: None for each in environments for name in each}
+    names = {name: None for environment in environments for name in environment}
     return {
-        name: " | ".join(sorted({each[name] for each in environments if name in each}))
+        name: " | ".join(
+            sorted({environment[name] for environment in environments if name in environment})
+        )
         for name in names
     }
 

@@ -80,16 +80,16 @@ def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
         for number in range(count)
     ]
 
-    for each in pools:
-        each.submit(int)  # starts the process, which imports torch while others do
+    for pool in pools:
+        pool.submit(int)  # starts the process, which imports torch while others do
 
     def close() -> None:
-        for each in pools:
-            each.shutdown(wait=True, kill_workers=True)
+        for pool in pools:
+            pool.shutdown(wait=True, kill_workers=True)
         folder.cleanup()
 
     def written() -> str:
-        texts = [each.read_text(errors="replace") for each in Path(folder.name).glob("*.txt")]
+        texts = [path.read_text(errors="replace") for path in Path(folder.name).glob("*.txt")]
         return "".join(texts).strip()[-_LAST:]
 
     return Workers(

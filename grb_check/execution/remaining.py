@@ -87,7 +87,9 @@ class Remaining:
 
     def _untrained(self) -> float:
         victims = {((case.model, case.dataset), seed) for case, seed in self._left}
-        missing = [each for each in victims if each[1] not in self._trainings.get(each[0], {})]
+        missing = [
+            victim for victim in victims if victim[1] not in self._trainings.get(victim[0], {})
+        ]
         return sum(self._training(model) for model, _ in missing)
 
     def _training(self, model: tuple[str, str]) -> float:

@@ -95,7 +95,7 @@ def _settings(
     Raises:
         UsageError: an option is unknown, or its value is wrong.
     """
-    taken = [each.dest.removeprefix("grb_") for each in tagged("python")]
+    taken = [attack.dest.removeprefix("grb_") for attack in tagged("python")]
     for name in options.keys() - set(taken):
         raise UsageError(f"{unknown('option of run()', name, taken)}; for all others use pytest")
     given = {"grb_model": model, **{f"grb_{name}": each for name, each in options.items()}}

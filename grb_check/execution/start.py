@@ -27,8 +27,8 @@ def targets(settings: Settings, registry: AttackRegistry) -> list[str]:
     """Return the import paths of all that is the user's: models, attacks and datasets."""
     registered = {name: path for name, path, _ in registry.registered}
     attacks = [registered.get(name, name) for name in registry.named]
-    functions = [each.spec for each in settings.datasets if each.format is OWN_DATA]
-    found = [*(each.target for each in settings.models), *attacks, *functions]
+    functions = [dataset.spec for dataset in settings.datasets if dataset.format is OWN_DATA]
+    found = [*(model.target for model in settings.models), *attacks, *functions]
     return [each for each in dict.fromkeys(found) if ":" in each]
 
 
@@ -98,7 +98,7 @@ def setup_for(
         selected=tuple(selected),
         folders=tuple(folders),
         resume=settings.resume,
-        sources=tuple((each, sources_digest(each)) for each in targets(settings, registry)),
+        sources=tuple((target, sources_digest(target)) for target in targets(settings, registry)),
         versions=tuple(shared_versions().items()),
         run=uuid4().hex,
         pack=None if settings.pack is None else PackPlace.of(settings.pack),

@@ -225,7 +225,9 @@ def _packages(_path: tuple[str, ...]) -> str:
 
     Reading them takes a third of a second.
     """
-    found = sorted({f"{each.name} {each.version}" for each in distributions()})
+    found = sorted(
+        {f"{distribution.name} {distribution.version}" for distribution in distributions()}
+    )
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 
@@ -360,7 +362,7 @@ def run_task(task: Task) -> Answer:
         warnings.simplefilter("default")
         warnings.simplefilter("ignore", DeprecationWarning)  # of other packages; nobody can act
         warnings.simplefilter("ignore", FutureWarning)
-        sys.path[:0] = [each for each in task.setup.folders if each not in sys.path]
+        sys.path[:0] = [folder for folder in task.setup.folders if folder not in sys.path]
         try:
             answer = _process(task.setup).answer(task)
         except Exception as error:

@@ -45,12 +45,12 @@ class Transfers:
 
     def add(self, case: Case, results: Sequence[RepeatResult]) -> None:
         """Keep the perturbations of a case; those of an interrupted run are not known."""
-        for each in results:
-            if each.perturbation:
-                content = self._contents.setdefault(each.perturbation, each.perturbation)
-                knows = each.measurement.method != "black-box"
+        for result in results:
+            if result.perturbation:
+                content = self._contents.setdefault(result.perturbation, result.perturbation)
+                knows = result.measurement.method != "black-box"
                 made = Made(case=case, knows_model=knows, perturbation=content)
-                self._made[case, each.measurement.seed] = made
+                self._made[case, result.measurement.seed] = made
             elif base_name(case.attack) != WORST:
                 self._lost[case] = None
 
@@ -106,7 +106,7 @@ def _repeats(row: CaseRecord) -> int:
 def _right(row: CaseRecord, seed: int) -> bytes:
     """The targets that stay right in a repeat; empty if the attack did not know the model."""
     repeats = () if row.outcome is None else row.outcome.repeats
-    found = [each for each in repeats if each.seed == seed and each.method != "black-box"]
+    found = [repeat for repeat in repeats if repeat.seed == seed and repeat.method != "black-box"]
     return found[0].victim.right_after if found else b""
 
 
@@ -115,9 +115,9 @@ def with_findings(row: CaseRecord, found: Mapping[tuple[Case, int], Finding]) ->
     if row.outcome is None or not is_node_id(row.node_id):
         return row
     repeats = tuple(
-        each
-        if (finding := found.get((row.case, each.seed))) is None
-        else replace(each, late=(*each.late, finding))
-        for each in row.outcome.repeats
+        repeat
+        if (finding := found.get((row.case, repeat.seed))) is None
+        else replace(repeat, late=(*repeat.late, finding))
+        for repeat in row.outcome.repeats
     )
     return replace_fields(row, outcome=replace(row.outcome, repeats=repeats))

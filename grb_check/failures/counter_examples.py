@@ -381,10 +381,10 @@ def _flipped(replay: Replay, after: Tensor) -> tuple[Flip, ...]:
     degrees = torch.bincount(owners, minlength=int(replay.targets.max()) + 1)[replay.targets]
     degrees = degrees if batch is None else degrees // 2
     columns = (replay.targets, replay.classes, replay.before, after, degrees)
-    rows = zip(*(each.tolist() for each in columns), strict=True)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     flips = [
         Flip(target=target, label=label, before=before, after=after, degree=degree)
         for target, label, before, after, degree in rows
         if before != after
     ]
-    return tuple(sorted(flips, key=lambda each: (each.before != each.label, each.target)))
+    return tuple(sorted(flips, key=lambda flip: (flip.before != flip.label, flip.target)))

@@ -220,9 +220,9 @@ def encode(evidence: Evidence) -> bytes:
         part = repeat.perturbation
         named = part.named_tensors()
         arrays |= {f"{place}/{name}": each.detach().numpy() for name, each in named.items()}
-        kept = {each.name: getattr(repeat, each.name) for each in fields(repeat)}
+        kept = {attribute.name: getattr(repeat, attribute.name) for attribute in fields(repeat)}
         heads.append({**kept, "perturbation": list(part.notes)})
-    head = {each.name: getattr(evidence, each.name) for each in fields(evidence)}
+    head = {attribute.name: getattr(evidence, attribute.name) for attribute in fields(evidence)}
     parts = {name: asdict(head[name]) for name in ("case", "model", "data", "limits")}
     parts["model"]["args"] = repr(dict(evidence.model.args))  # JSON has no tuples and no sets
     return seal({"format": FORMAT, "kind": KIND, **head, **parts, "repeats": heads}, arrays)

@@ -149,7 +149,7 @@ def replay_command(path: Path, found: Evidence, here: Path) -> str:
 def import_folders(root: Path) -> tuple[str, ...]:
     """Folders below the root from which this process imports, without those of an environment."""
     environments = [Path(each) for each in (sys.prefix, sys.base_prefix)]
-    inner = [each for each in environments if each.is_relative_to(root)]
+    inner = [environment for environment in environments if environment.is_relative_to(root)]
     return tuple(
         each
         for each in dict.fromkeys(sys.path)

@@ -68,7 +68,7 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
     # From here on the bytes are those that were sealed, possibly by another version.
     try:
         with zipfile.ZipFile(io.BytesIO(plain)) as archive:
-            if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
                 raise Unreadable("is compressed, unlike files of grb_check")
             header = msgspec.json.decode(archive.read(HEADER))
             if not isinstance(header, dict):

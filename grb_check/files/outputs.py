@@ -214,7 +214,7 @@ def _check_new(target: Path) -> None:
     Raises:
         OSError: its nearest directory takes no file, or a name is too long.
     """
-    there = next((each for each in target.parents if each.exists()), None)
+    there = next((parent for parent in target.parents if parent.exists()), None)
     if there is None:
         raise OSError(f"there is no drive {target.anchor}")
     for name in target.relative_to(there).parts:

@@ -50,6 +50,6 @@ def reasons(
     found = {}
     for case in cases:
         known = case if case.model else replace(case, model=label)
-        if matching := {each.reason for each in lines if known.fits(each.pattern)}:
+        if matching := {line.reason for line in lines if known.fits(line.pattern)}:
             found[case.id] = "; ".join(sorted(matching))
     return found

@@ -98,7 +98,7 @@ def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit | None:
     from scipy.special import stdtrit
 
     alpha, count, found = ALPHA / cases**SHARED, len(outcome.repeats), []
-    sides = [(each.victim.clean, each.victim.attacked) for each in outcome.repeats]
+    sides = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]
     own = moderated_variance(sides, outcome.targets) / count
     quantile = float(stdtrit(PRIOR_FREEDOM + count - 1, 1.0 - alpha))
     for name, each in outcome.undefended_references.items():
@@ -262,7 +262,7 @@ def judge(
         limit = replace(limit, value=None)
     floor, floor_rule = clean_floor(outcome, gate)
     below_floor = outcome.clean < floor
-    victims = [each.victim for each in outcome.repeats]
+    victims = [repeat.victim for repeat in outcome.repeats]
     interval, method = drop_interval(victims, outcome.targets)
     borderline = limit.absolute and interval[0] <= (limit.value or 0.0) <= interval[1]
     result = _by_limit(outcome, limit)
@@ -431,9 +431,9 @@ def clean_floor(outcome: Outcome, gate: Gate) -> tuple[float, str]:
 
 def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases: int) -> _Limit:
     case = replace(outcome.case, model=outcome.model)  # so that `label@...` fits a single model
-    matching = [each for each in gate.thresholds if case.matches(each.pattern)]
+    matching = [limit for limit in gate.thresholds if case.matches(limit.pattern)]
     if not any("+budget=" in each.pattern for each in matching):
-        matching = [each for each in gate.thresholds if case.fits(each.pattern)]
+        matching = [limit for limit in gate.thresholds if case.fits(limit.pattern)]
     if matching:
         rule = f"threshold {matching[-1].pattern!r}"
         return _Limit(value=matching[-1].limit, rule=rule, warn=matching[-1].warn)
@@ -462,7 +462,7 @@ def drop_interval(sides: Sequence[Scores], targets: int) -> tuple[tuple[float, f
     """
     from scipy.special import stdtrit
 
-    drops = [each.drop for each in sides]
+    drops = [side.drop for side in sides]
     count, tail = len(drops), (1.0 - INTERVAL) / 2
     if count > 1:
         freedom, method = count - 1.0, f"Student's t over {count} repeats"

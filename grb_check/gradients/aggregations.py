@@ -177,7 +177,7 @@ def weighted_sort(
     order = _ascending(-messages[:, -1:], index).expand_as(messages)
     ranked = _ranked(messages, order, index, weights, num_nodes)
     positions = torch.arange(part.k, dtype=torch.float64, device=messages.device)
-    picked = [ranked.at(each.expand(num_nodes))[0] for each in positions]
+    picked = [ranked.at(position.expand(num_nodes))[0] for position in positions]
     return torch.cat(picked, dim=1).to(messages.dtype)
 
 

@@ -215,7 +215,10 @@ def _first_valid(
     )
     if trial is None:
         return None
-    return next((each for each in _weightings(adapter, x.shape[0]) if trial.passed(each)), None)
+    return next(
+        (weighting for weighting in _weightings(adapter, x.shape[0]) if trial.passed(weighting)),
+        None,
+    )
 
 
 def _of_averages(weighting: Weighting) -> Weighting:

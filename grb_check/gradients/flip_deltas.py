@@ -327,8 +327,8 @@ class _RowSet:
         if self._marks.numel() < size:
             self._marks = self._marks.new_zeros(size)
             self._places = self._places.new_zeros(size)
-        for each in parts:
-            self._marks[each] = True
+        for part in parts:
+            self._marks[part] = True
         found = self._marks[:size].nonzero().squeeze(1)
         self._marks[found] = False
         return found

@@ -172,13 +172,13 @@ def fitted_normalisations(
 ) -> dict[nn.Module, Normalisation] | None:
     """Return the normalisation that fits each layer; None if a layer has none, or several."""
     found: dict[nn.Module, Normalisation] = {}
-    for each in calls:
-        errors = [error(norm, each) for norm in NORMALISATIONS]
+    for call in calls:
+        errors = [error(norm, call) for norm in NORMALISATIONS]
         least = min(errors)
         if not least <= SAME:  # also for NaN
             return None
         norm = found.setdefault(
-            each.layer,
+            call.layer,
             next(f for f, e in zip(NORMALISATIONS, errors, strict=True) if e <= least + _TIED),
         )
         if not errors[NORMALISATIONS.index(norm)] <= SAME:
@@ -206,7 +206,7 @@ def gradients_of(
     norms: Mapping[nn.Module, Normalisation],
 ) -> PairGradients:
     """Return the gradient of an objective, a scalar computed from the output of `recorded`."""
-    received = [each.received for each in calls]
+    received = [call.received for call in calls]
     gradients = torch.autograd.grad(objective, received, materialize_grads=True)
     parts = [
         _part_of(module, each, norms[each.layer], gradient)
@@ -265,11 +265,13 @@ def sent_to(arguments: Mapping[str, Any], output: object, num_nodes: int) -> Ten
         return None
     if output.dim() != 2 or output.shape[0] != num_nodes:
         return None
-    firsts = (each[0] if isinstance(each, tuple) else each for each in arguments.values())
+    firsts = (
+        argument[0] if isinstance(argument, tuple) else argument for argument in arguments.values()
+    )
     fitting = [
-        each
-        for each in firsts
-        if isinstance(each, Tensor) and (each.shape, each.dtype) == (output.shape, output.dtype)
+        first
+        for first in firsts
+        if isinstance(first, Tensor) and (first.shape, first.dtype) == (output.shape, output.dtype)
     ]
     return fitting[0] if len(fitting) == 1 else None
 
@@ -303,9 +305,11 @@ def _maps(call: PropagateCall, module: nn.Module) -> list[Tensor]:
     """
     width = call.sent.shape[1]
     for owner in (call.layer, module):
-        matrices = [each.detach() for each in owner.parameters() if each.dim() == 2]
+        matrices = [parameter.detach() for parameter in owner.parameters() if parameter.dim() == 2]
         found = [
-            each if each.shape[0] == width else each.T for each in matrices if width in each.shape
+            matrix if matrix.shape[0] == width else matrix.T
+            for matrix in matrices
+            if width in matrix.shape
         ]
         if found:
             return found
@@ -323,7 +327,7 @@ def _basis(gradient: Tensor, maps: list[Tensor]) -> Tensor | None:
         None if the rows are not in that span, or its dimension is not below r.
     """
     width = gradient.shape[1]
-    if not maps or sum(each.shape[1] for each in maps) >= width:
+    if not maps or sum(matrix.shape[1] for matrix in maps) >= width:
         return None
     basis = torch.linalg.qr(torch.cat(maps, dim=1)).Q
     places = gradient @ basis
@@ -400,7 +404,7 @@ class LayerFactors:
         module = adapter.module
         graph = weighted_graph(edge_index, weights, x.shape[0])
         output, calls = recorded(module, forward, graph)
-        if not calls or not all(_fits(self._norms, each) for each in calls):
+        if not calls or not all(_fits(self._norms, call) for call in calls):
             return None
         with torch.enable_grad():
             value = objective(output)

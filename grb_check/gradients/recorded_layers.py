@@ -86,7 +86,7 @@ class FixedRows(TorchFunctionMode):
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         return func(
-            *(self._given(each) for each in args),
+            *(self._given(argument) for argument in args),
             **{name: self._given(each) for name, each in kwargs.items()},
         )
 
@@ -199,10 +199,10 @@ def _normalisations(adapter: Adapter, x: Tensor, edge_index: Tensor) -> list[Nor
     """Return the normalisation of each propagation; none if one of them has none."""
     graph = weighted_graph(edge_index, x.new_ones(edge_index.shape[1]), x.shape[0])
     _, calls = recorded(adapter.module, partial(adapter, x, edge_index), graph)
-    if any(each.graph is not graph for each in calls):
+    if any(call.graph is not graph for call in calls):
         return []
     found = fitted_normalisations(calls)
-    return [found[each.layer] for each in calls] if found else []
+    return [found[call.layer] for call in calls] if found else []
 
 
 def _agreeing(

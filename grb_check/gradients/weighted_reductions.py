@@ -369,7 +369,7 @@ class _WeightedReductions(TorchFunctionMode):
     def _of_dense(self, matrix: Tensor, places: Any, values: Any) -> tuple[Any, ...]:
         """Return the arguments of an assignment with weights in the values of a dense matrix."""
         pair = isinstance(places, tuple) and len(places) == 2
-        if not pair or not all(isinstance(each, Tensor) and each.dim() == 1 for each in places):
+        if not pair or not all(isinstance(place, Tensor) and place.dim() == 1 for place in places):
             return matrix, places, values
         weights = self.weights_of(places[1], 0) if matrix.is_floating_point() else None
         if weights is None or places[0].shape != places[1].shape:

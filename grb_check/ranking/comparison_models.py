@@ -118,7 +118,7 @@ def boards_for(
         return Boards()
     names = {case.dataset for case in cases}
     try:
-        boards = find_boards(models, [each for each in sources if each.name in names], places)
+        boards = find_boards(models, [source for source in sources if source.name in names], places)
         _check_attacks(boards.of, cases)
     except UsageError as error:
         if not optional:
@@ -258,7 +258,7 @@ def _check_defences(words: Sequence[str], boards: Iterable[Board]) -> None:
     """Refuse a defence that neither a leaderboard nor the reference models have."""
 
     titles = list(dict.fromkeys(title for board in boards for title in board.defences))
-    usual = [each.title for each in REFERENCE_MODELS.values()]
+    usual = [model.title for model in REFERENCE_MODELS.values()]
     for word in words:
         if word.lower() in map(str.lower, titles):
             continue

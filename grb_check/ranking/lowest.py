@@ -267,13 +267,13 @@ def _lowest(model: str, label: str, threat: Threat, attacks: Attacks) -> Lowest:
 def _strongest(attacks: Attacks) -> Strongest | None:
     if not attacks:
         return None
-    name = min(attacks, key=lambda each: attacks[each].attacked)
+    name = min(attacks, key=lambda attack: attacks[attack].attacked)
     outcome = attacks[name]
     return Strongest(
         attack=name,
         attacks=len(attacks),
         repeats=len(outcome.repeats),
-        accuracy=over_repeats(average, [[each.victim.attacked for each in outcome.repeats]]),
+        accuracy=over_repeats(average, [[repeat.victim.attacked for repeat in outcome.repeats]]),
         drop=over_repeats(average, [outcome.drops]),
         reference=min(map(_of_reference, attacks.values()), key=lambda each: each.mean),
     )
@@ -287,7 +287,7 @@ def _of_reference(outcome: Outcome) -> Figure:
 def _drops(groups: Mapping[Where, Attacks]) -> Drops:
     """Return the drops of a model under the attack of its largest mean drop, in each group."""
     return {
-        where.group: max((each.drops for each in attacks.values()), key=average)
+        where.group: max((attack.drops for attack in attacks.values()), key=average)
         for where, attacks in groups.items()
     }
 
@@ -295,7 +295,7 @@ def _drops(groups: Mapping[Where, Attacks]) -> Drops:
 def _reference_drops(groups: Mapping[Where, Attacks]) -> Drops:
     """Return the same of the reference GCN, whose largest drop may be under another attack."""
     return {
-        where.group: max((each.reference_drops for each in attacks.values()), key=average)
+        where.group: max((attack.reference_drops for attack in attacks.values()), key=average)
         for where, attacks in groups.items()
     }
 

@@ -160,16 +160,18 @@ def ranks_of(
         gate: has the clean floor.
     """
     models = _models(rows, missing, gate)
-    found = [_weighted(each, board) for each in models for board in boards.of.get(each.dataset, ())]
+    found = [
+        _weighted(model, board) for model in models for board in boards.of.get(model.dataset, ())
+    ]
     of_cases = {
         row.node_id: standings_of(row.outcome, boards, gate)
         for row in rows
         if row.outcome is not None
     }
     reasons = [
-        fit(f"no rank{f' of {each.name}' if each.label else ''} on {each.place}: {each.unranked}")
-        for each in models
-        if each.unranked and (each.label or boards.of.get(each.dataset))
+        fit(f"no rank{f' of {row.name}' if row.label else ''} on {row.place}: {row.unranked}")
+        for row in models
+        if row.unranked and (row.label or boards.of.get(row.dataset))
     ]
     return Ranks(
         standings=tuple(each for each in found if each is not None),
@@ -193,9 +195,9 @@ def comparisons(
         by accuracy under one attack. Nothing for a single model.
     """
     groups: dict[str, dict[str, Accuracies]] = {}
-    for each in _models(rows, missing, gate):
-        if each.accuracies:
-            groups.setdefault(each.place, {})[each.name] = each.accuracies
+    for model in _models(rows, missing, gate):
+        if model.accuracies:
+            groups.setdefault(model.place, {})[model.name] = model.accuracies
     found = {}
     for place, models in groups.items():
         first, *others = models.values()
@@ -223,7 +225,10 @@ def standings_of(outcome: Outcome, boards: Boards, gate: Gate) -> tuple[Standing
             model,
             board,
             outcome.attacked,
-            {each: board.cells[attack][each][case.difficulty].mean for each in board.defences},
+            {
+                defence: board.cells[attack][defence][case.difficulty].mean
+                for defence in board.defences
+            },
             attack=attack,
         )
         for board in boards.of.get(case.dataset, ())
@@ -244,13 +249,13 @@ def rank_over_difficulties(
     Returns:
         None if the model is not ranked at one of them.
     """
-    found = [_weighted_beside(each, board) for each in _models(rows, (), gate)]
+    found = [_weighted_beside(model, board) for model in _models(rows, (), gate)]
     sides = [each for each in found if each is not None]
     if not sides or len(sides) < len(found):
         return None
     own = statistics.fmean(mine for mine, _ in sides)
     others = [statistics.fmean(each[name] for _, each in sides) for name in board.defences]
-    return 1 + sum(each > own for each in others), 1 + len(others)
+    return 1 + sum(other > own for other in others), 1 + len(others)
 
 
 class _Model(NamedTuple):

@@ -47,8 +47,8 @@ def annotation_lines(digest: Digest) -> list[str]:
     for line in digest.bad:
         told = f"{digest.name_of(line)}: {line.first or WORDS[line.status]}"
         failed.setdefault(line.model, []).append(told)
-    for each in digest.further:
-        failed.setdefault(each.model, []).append(each.text)
+    for row in digest.further:
+        failed.setdefault(row.model, []).append(row.text)
     for node_id in digest.unknown:
         failed.setdefault("", []).append(f"{node_id} {WORDS['missing']}")
     places = {fit(each.label): (each.file, each.line) for each in digest.record.settings.models}

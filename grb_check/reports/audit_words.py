@@ -83,19 +83,21 @@ def delta_lines(entries: Sequence[Delta]) -> list[str]:
 def suite_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> dict[str, str]:
     """Return JUnit's properties of the suite."""
     properties = {
-        f"{PREFIX}.lowest_{name}.{each.id}": f"{found.attack} {found.accuracy.mean:.4f}, "
+        f"{PREFIX}.lowest_{name}.{low.id}": f"{found.attack} {found.accuracy.mean:.4f}, "
         f"drop {found.drop.mean:.4f}"
-        for each in lows
-        for name, found in (("black_box", each.black_box), ("adaptive", each.adaptive))
+        for low in lows
+        for name, found in (("black_box", low.black_box), ("adaptive", low.adaptive))
         if found is not None
     }
     for number, text in enumerate(gap_lines(lows)):
         properties[f"{PREFIX}.gap.{number}"] = text
-    for each in differences:
-        if each.value is not None:
-            name = f"{PREFIX}.delta{f'.{each.label}' if each.label else ''}"
-            name = with_budget(name, each.budget)
-            properties[name] = f"{each.value:.4f} to {REFERENCE} over {_over(each.groups)}"
+    for difference in differences:
+        if difference.value is not None:
+            name = f"{PREFIX}.delta{f'.{difference.label}' if difference.label else ''}"
+            name = with_budget(name, difference.budget)
+            properties[name] = (
+                f"{difference.value:.4f} to {REFERENCE} over {_over(difference.groups)}"
+            )
     return properties
 
 
@@ -191,11 +193,11 @@ def _conclusion(model: str, own: Sequence[CaseRecord], record: RunRecord) -> tup
     if why:
         return f"{model} is not judged: {why}", False
     entries = lowest(own, least=1)
-    standing = [each for each in entries if each.known and each.known.ahead > AHEAD]
-    falling = [each for each in entries if each.known and each.known.ahead <= AHEAD]
+    standing = [entry for entry in entries if entry.known and entry.known.ahead > AHEAD]
+    falling = [entry for entry in entries if entry.known and entry.known.ahead <= AHEAD]
     doubted = any(_is_doubted(each, record) for each in standing)
     text = f"{model} {_verdict(standing, falling, 'may stand' if doubted else 'stands')}"
-    unknown = [each.threat for each in entries if each.known is None]
+    unknown = [entry.threat for entry in entries if entry.known is None]
     if unknown and (standing or falling):
         text += f"; nobody who knows it attacked under {', '.join(dict.fromkeys(unknown))}"
     return "; ".join([text, *_doubts(own, record)]), bool(falling)
@@ -206,10 +208,11 @@ def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
     place = entry.model, entry.dataset, entry.difficulty, entry.threat
     outcomes = [row.outcome for row in record.cases if row.outcome is not None]
     return any(
-        each.adaptive
-        and each.findings
-        and place == (each.model, each.case.dataset, each.case.difficulty, threat_name(each.case))
-        for each in outcomes
+        outcome.adaptive
+        and outcome.findings
+        and place
+        == (outcome.model, outcome.case.dataset, outcome.case.difficulty, threat_name(outcome.case))
+        for outcome in outcomes
     )
 
 
@@ -218,7 +221,7 @@ def _verdict(standing: Sequence[Lowest], falling: Sequence[Lowest], stands: str)
         return "was not attacked by anyone who knows it: nothing can be concluded"
     if not falling:
         return f"{stands} against attackers who know it: {_told(standing)}"
-    looked = any(each.black_box is not None and each.black_box.ahead > AHEAD for each in falling)
+    looked = any(row.black_box is not None and row.black_box.ahead > AHEAD for row in falling)
     if not standing:
         word = "only looks robust" if looked else "is no more robust than an undefended GCN"
         return f"{word}: attackers who know it leave {_told(falling)}"
@@ -230,8 +233,8 @@ def _verdict(standing: Sequence[Lowest], falling: Sequence[Lowest], stands: str)
 
 def _told(entries: Sequence[Lowest]) -> str:
     """Name each threat with what is left: of the model, of the GCN, and of the model unknown."""
-    where = {(each.dataset, each.difficulty) for each in entries}
-    return ", ".join(_place(each, short=len(where) == 1) for each in entries)
+    where = {(entry.dataset, entry.difficulty) for entry in entries}
+    return ", ".join(_place(entry, short=len(where) == 1) for entry in entries)
 
 
 def _place(entry: Lowest, *, short: bool) -> str:

@@ -30,7 +30,7 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
     said = {text for outcome in outcomes for text in outcome.warnings}
     concerned: dict[str, list[str]] = {}
     for outcome in outcomes:
-        for text in dict.fromkeys(text for each in outcome.repeats for text in each.notes):
+        for text in dict.fromkeys(text for repeat in outcome.repeats for text in repeat.notes):
             concerned.setdefault(text, []).append(_name(outcome, outcomes))
     said |= {f"{text} ({_some(names)})" for text, names in concerned.items()}
     for outcome in outcomes:
@@ -87,7 +87,7 @@ def _outcomes(rows: Sequence[CaseRecord]) -> list[Outcome]:
 
 def _name(outcome: Outcome, others: Sequence[Outcome]) -> str:
     """Its id, with the model in a run of several."""
-    alone = len({each.model for each in others}) == 1 or outcome.case.model
+    alone = len({other.model for other in others}) == 1 or outcome.case.model
     return outcome.case.id if alone else f"{outcome.model}@{outcome.case.id}"
 
 
@@ -178,7 +178,7 @@ def _limit(line: Line) -> str:
 
 def _rank(line: Line) -> str:
     """The rank on the first leaderboard that has the attack."""
-    return next((f"{rank_of(each)} ({each.board})" for each in line.standings), "")
+    return next((f"{rank_of(standing)} ({standing.board})" for standing in line.standings), "")
 
 
 def loss(comparison: Comparison | None) -> str:
@@ -237,4 +237,4 @@ COLUMNS: Final = (
 
 def filled(lines: Sequence[Line]) -> list[Column]:
     """Return the columns that have a text in one of these cases; that of the spread always."""
-    return [each for each in COLUMNS if not each.name or any(map(each.text, lines))]
+    return [column for column in COLUMNS if not column.name or any(map(column.text, lines))]

@@ -61,7 +61,7 @@ def comparison_lines(comparisons: Mapping[str, Sequence[Ranked]]) -> list[str]:
     """Return the models of the run by weighted accuracy, one line for each difficulty."""
     lines = []
     for group, models in comparisons.items():
-        attacks = sum(each.startswith(f"{group}/") for each in comparisons)
+        attacks = sum(comparison.startswith(f"{group}/") for comparison in comparisons)
         if attacks:
             over = count(attacks, "attack")
             lines.append(f"models on {group} by weighted accuracy over {over}: {listed(models)}")
@@ -70,7 +70,7 @@ def comparison_lines(comparisons: Mapping[str, Sequence[Ranked]]) -> list[str]:
 
 def listed(models: Iterable[Ranked]) -> str:
     """Return `1. name 80.0%, 2. name 70.0%`."""
-    return ", ".join(f"{each.rank}. {each.name} {each.figure:.1%}" for each in models)
+    return ", ".join(f"{model.rank}. {model.name} {model.figure:.1%}" for model in models)
 
 
 def case_properties(standings: Sequence[Standing]) -> list[Property]:
@@ -94,10 +94,13 @@ def suite_properties(
     standings: Iterable[Standing], comparisons: Mapping[str, Sequence[Ranked]]
 ) -> dict[str, str]:
     """Return ranks by weighted accuracy, and those of the run's models under each attack."""
-    properties = {f"{PREFIX}.{each.board}.{each.group}": _in_figures(each) for each in standings}
+    properties = {
+        f"{PREFIX}.{standing.board}.{standing.group}": _in_figures(standing)
+        for standing in standings
+    }
     for name, models in comparisons.items():
         properties[f"{PREFIX}.{RUN}.{name}"] = ", ".join(
-            f"{each.rank} {each.name} {each.figure:.4f}" for each in models
+            f"{model.rank} {model.name} {model.figure:.4f}" for model in models
         )
     return properties
 
@@ -172,7 +175,7 @@ def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
     unknown = _by_level([each for each in outcomes if not each.adaptive])
     known = _by_level(outcomes) if any(each.adaptive for each in outcomes) else {}
     sides = [each for each in (unknown, known) if each]
-    own = [_range(each, lambda outcome: outcome.attacked) for each in sides]
+    own = [_range(side, lambda outcome: outcome.attacked) for side in sides]
     if unknown and known:
         kept = f"{own[0]} against attackers who do not know it and {own[1]} against those who do"
     else:
@@ -226,14 +229,14 @@ def _of_gcn(outcome: Outcome) -> float:
 
 def _by_level(outcomes: Sequence[Outcome]) -> Levels:
     found: dict[str, list[Outcome]] = {}
-    for each in outcomes:
-        found.setdefault(each.case.difficulty, []).append(each)
+    for outcome in outcomes:
+        found.setdefault(outcome.case.difficulty, []).append(outcome)
     return found
 
 
 def _range(levels: Levels, left: Callable[[Outcome], float]) -> str:
     """Return `41 to 48 %`: the least and the most that is left, over the difficulties."""
-    lowest = [round(100 * min(map(left, each))) for each in levels.values()]
+    lowest = [round(100 * min(map(left, level))) for level in levels.values()]
     least, most = min(lowest), max(lowest)
     return f"{least} %" if least == most else f"{least} to {most} %"
 
@@ -241,7 +244,7 @@ def _range(levels: Levels, left: Callable[[Outcome], float]) -> str:
 def _means(sides: Sequence[Levels], left: Callable[[Outcome], float]) -> str:
     """Return `42 and 39 %`: what is left by each side, the mean over the difficulties."""
     means = [
-        round(100 * statistics.fmean(min(map(left, each)) for each in side.values()))
+        round(100 * statistics.fmean(min(map(left, values)) for values in side.values()))
         for side in sides
     ]
     return f"{' and '.join(map(str, dict.fromkeys(means)))} %"

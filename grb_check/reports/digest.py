@@ -361,14 +361,14 @@ class Digest:
             return "No case ran"
         counts = self.counts
         total = sum(counts.values())
-        rest = [f"{counts[each]} {WORDS[each]}" for each in STATUSES[:-1] if counts[each]]
+        rest = [f"{counts[status]} {WORDS[status]}" for status in STATUSES[:-1] if counts[status]]
         head = f"{counts['pass']} of {count(total, 'case')} passed"
         if not rest and total > 1:
             head = f"All {total} cases passed"
         unlimited = sum(line.status == "pass" and line.unlimited for line in self.lines)
         if unlimited:
             head += f", {unlimited} without a limit"
-        further = [f"failed: {', '.join(each.name for each in self.further)}"] * bool(self.further)
+        further = [f"failed: {', '.join(row.name for row in self.further)}"] * bool(self.further)
         return "; ".join([head, *([", ".join(rest)] if rest else []), *further])
 
     @property
@@ -376,8 +376,8 @@ class Digest:
         """The drops by budget with their names: ids, after `model@` in a run of several models."""
         several = len({row.outcome.model for row in self.rows if row.outcome is not None}) > 1
         return [
-            (f"{each.model}@{each.id}" if several else each.id, each)
-            for each in self.summary.curves
+            (f"{curve.model}@{curve.id}" if several else curve.id, curve)
+            for curve in self.summary.curves
         ]
 
     def name_of(self, line: Line) -> str:
@@ -477,7 +477,7 @@ def _doubted(line: Line) -> bool:
 
 def _found_late(line: Line) -> Failure:
     assert line.row.outcome is not None
-    text = "; ".join(each.text for each in line.row.outcome.late_findings)
+    text = "; ".join(finding.text for finding in line.row.outcome.late_findings)
     return Failure(f"diagnostics of {line.row.id}", line.model, text)
 
 

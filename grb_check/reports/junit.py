@@ -41,15 +41,17 @@ def case_properties(outcome: Outcome) -> list[Property]:
         ("grb.relative_drop_deviation", round(outcome.drop_deviation, 6)),
         ("grb.reference_drop", round(outcome.reference_drop, 6)),
         ("grb.seconds", round(outcome.seconds, 3)),
-        ("grb.method", ", ".join(dict.fromkeys(each.method for each in outcome.repeats))),
+        ("grb.method", ", ".join(dict.fromkeys(repeat.method for repeat in outcome.repeats))),
     ]
     if outcome.budget is not None:
         properties.append(("grb.budget", outcome.budget))
     if outcome.per_target is not None:
         properties.append(("grb.per_target_accuracy", round(outcome.per_target, 6)))
-        members = dict.fromkeys(each.member for each in outcome.repeats)
+        members = dict.fromkeys(repeat.member for repeat in outcome.repeats)
         properties.append(("grb.worst_attack", ", ".join(members)))
-    properties += [("grb.diagnostic", f"{each.name}: {each.text}") for each in outcome.findings]
+    properties += [
+        ("grb.diagnostic", f"{finding.name}: {finding.text}") for finding in outcome.findings
+    ]
     properties += [("grb.warning", text) for text in outcome.warnings]
     return properties
 
@@ -75,7 +77,7 @@ def verdict_properties(verdict: Verdict) -> list[Property]:
 
 def comparison_properties(comparison: Comparison, reference: str = "baseline") -> list[Property]:
     """Return a comparison, under `grb.baseline.*` or `grb.pin.*`, without empty figures."""
-    figures = asdict(comparison) | {"cases": ", ".join(each.case for each in comparison.cases)}
+    figures = asdict(comparison) | {"cases": ", ".join(case.case for case in comparison.cases)}
     if (collapses := figures.pop("collapses")) is not None:
         figures |= {f"collapses_{name}": value for name, value in collapses.items()}
     return [
@@ -89,7 +91,9 @@ def suite_properties(digest: Digest) -> dict[str, str]:
     """Return the properties of the whole run: models, settings, orders, ranks and curves."""
     record, found = digest.record, digest.summary
     properties = {
-        "grb.models": ", ".join(f"{each.label}={each.target}" for each in record.settings.models),
+        "grb.models": ", ".join(
+            f"{model.label}={model.target}" for model in record.settings.models
+        ),
         "grb.suite": record.settings.suite,
         "grb.repeats": str(record.settings.repeats),
     }

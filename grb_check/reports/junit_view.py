@@ -118,8 +118,8 @@ def _table(line: Line, outcome: Outcome) -> str:
         lines.append(f"baseline: {line.comparison.result}: {line.comparison.text}")
     if line.replay:
         lines.append(f"replay: {line.replay}")
-    for each in outcome.findings:
-        lines.append(f"diagnostic {each.name}: {each.text}")
+    for finding in outcome.findings:
+        lines.append(f"diagnostic {finding.name}: {finding.text}")
     lines += columns([head, *rows], right=(0, 1, 2, 3, 5))
     return "\n".join(lines)
 
@@ -131,9 +131,9 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
         if joint.name in ids:
             told = f"{joint.scope}: {joint.comparison.text}"
             found.append(_judged(made, group, reference, not joint.failed, told))
-    for each in conclusions(made.record):
-        if group_name((each.model, each.dataset)) in ids:
-            found.append(_judged(made, group, "audit", not each.falls, each.text))
+    for text in conclusions(made.record):
+        if group_name((text.model, text.dataset)) in ids:
+            found.append(_judged(made, group, "audit", not text.falls, text.text))
     if made.unasked:
         found.append(_judged(made, group, "baseline", False, made.unasked))
     if group[1] in made.inconsistent:
@@ -182,15 +182,15 @@ def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> 
     for number, (text, origin) in enumerate(limits_of(record), 1):
         found[f"grb.gate.{number}"] = f"{text} ({origin})" if origin else text
     found |= note_properties(record)
-    for each in made.summary.averages:
-        if (fit(each.model), each.dataset) == group:
-            found |= _average_properties(each)
+    for average in made.summary.averages:
+        if (fit(average.model), average.dataset) == group:
+            found |= _average_properties(average)
     found |= _rank_properties(made, group)
     for curve in made.summary.curves:
         if (fit(curve.model), curve.dataset) == group:
             name = f"{curve.difficulty}/{curve.scenario}/{curve.attack}"
             found[f"grb.curve.{name}"] = curve_points(curve)
-    lows = [each for each in made.summary.lowest if (fit(each.model), each.dataset) == group]
+    lows = [low for low in made.summary.lowest if (fit(low.model), low.dataset) == group]
     deltas = [each for each in made.summary.delta if fit(each.model) == model]
     return found | suite_properties(lows, deltas)
 
@@ -210,9 +210,11 @@ def _rank_properties(made: Digest, group: tuple[str, str]) -> dict[str, str]:
     """Ranks on leaderboards, of the models of the run among each other, and of the attacks."""
     model, dataset = group
     ranks, found = made.record.ranks, {}
-    for each in ranks.standings:
-        if (fit(each.model), each.dataset) == group:
-            found[f"grb.rank.{each.board}.{each.difficulty}"] = f"{rank_of(each)}: {sentence(each)}"
+    for standing in ranks.standings:
+        if (fit(standing.model), standing.dataset) == group:
+            found[f"grb.rank.{standing.board}.{standing.difficulty}"] = (
+                f"{rank_of(standing)}: {sentence(standing)}"
+            )
     for name, models in made.summary.comparisons.items():
         for own in models:
             if fit(own.name) == model and name.startswith(f"{dataset}/"):

@@ -65,7 +65,7 @@ class Part:
 
 def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
     """Return the summary, at most `limit` bytes of UTF-8; parts that do not fit are counted."""
-    parts = [part for each in digests for part in _parts(each)]
+    parts = [part for digest in digests for part in _parts(digest)]
     lines = [f"<!-- grb_check {verdicts_digest(digests)} -->"]
     left = limit - KEPT_BACK - _size(lines)
     for part in parts:
@@ -89,11 +89,11 @@ def verdicts_digest(digests: Sequence[Digest]) -> str:
     """Return 16 hexadecimal digits that change with the verdicts of runs, and not with figures."""
     verdicts = sorted(
         f"{status}\n{name}"
-        for each in digests
+        for digest in digests
         for name, status in (
-            *((further.name, "fail") for further in each.further),
-            *((each.name_of(line), line.status) for line in each.lines),
-            *((node_id, "missing") for node_id in each.unknown),
+            *((further.name, "fail") for further in digest.further),
+            *((digest.name_of(line), line.status) for line in digest.lines),
+            *((node_id, "missing") for node_id in digest.unknown),
         )
     )
     text = "\0".join(verdicts).encode("utf-8", "replace")
@@ -154,7 +154,7 @@ def _head(digest: Digest) -> Part:
             f"{percent(over.limit)} that pass.",
             "",
         ]
-    texts = (*(each.text for each in digest.further), *digest.record.notes)
+    texts = (*(row.text for row in digest.further), *digest.record.notes)
     further = [f"- {span(text)}" for text in texts]
     return Part((*lines, *further, *([""] if further else [])))
 
@@ -224,8 +224,8 @@ def _lowest(digest: Digest) -> Part:
     if not lows:
         return Part(())
     rows = [
-        f"| {cell(each.id)} | {_strongest(each.black_box)} | {_strongest(each.adaptive)} |"
-        for each in lows
+        f"| {cell(low.id)} | {_strongest(low.black_box)} | {_strongest(low.adaptive)} |"
+        for low in lows
     ]
     audits = [each.text for each in audit_words.conclusions(digest.record)]
     told = [*audits, *gap_lines(lows)]
@@ -287,7 +287,7 @@ def _ranks(digest: Digest) -> Part:
 
 def _settings(digest: Digest) -> Part:
     record, settings = digest.record, digest.record.settings
-    models = ", ".join(f"{each.label}={each.target}" for each in settings.models)
+    models = ", ".join(f"{model.label}={model.target}" for model in settings.models)
     versions = ", ".join(f"{name} {text}" for name, text in record.environment.items())
     rows = [
         f"- models: {span(models)}",

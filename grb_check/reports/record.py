@@ -146,8 +146,8 @@ class BaselineRecord(Part, frozen=True):
         """The verdicts on all cases, each after its name: `baseline`, `clean` or `pin`."""
         pinned = self.pin.together if self.pin is not None else ()
         names = {"attacked": "baseline", "clean": "clean"}
-        found = [(names[each.accuracy], each) for each in self.together]
-        return found + [("pin", each) for each in pinned]
+        found = [(names[loss.accuracy], loss) for loss in self.together]
+        return found + [("pin", loss) for loss in pinned]
 
 
 class PlannedCase(Part, frozen=True):
@@ -235,7 +235,7 @@ def record_of(
         cases=tuple(cases),
         baseline=None if baseline is None else _baseline(baseline),
         missing=tuple(missing),
-        planned=tuple(PlannedCase(id=each.id, node_id=node_id_of(each)) for each in plan.cases),
+        planned=tuple(PlannedCase(id=case.id, node_id=node_id_of(case)) for case in plan.cases),
         deselected=plan.deselected,
         shard=_shard(plan),
         ranks=ranks_of(cases, missing, boards, settings.gate),
@@ -272,19 +272,21 @@ def settings_record(
     """
     places = settings.places
     # Where it ran, and what it wrote, changes no figure, and so not the record.
-    kept = {each.dest for each in OPTIONS if each.section not in ("where", "reports", "failures")}
+    kept = {
+        option.dest for option in OPTIONS if option.section not in ("where", "reports", "failures")
+    }
     return RunSettings(
         models=tuple(
             ModelSettings(
-                label=each.label,
-                target=each.target,
-                args=repr(each.args),
-                source=each.source,
+                label=model.label,
+                target=model.target,
+                args=repr(model.args),
+                source=model.source,
                 file=file,
                 line=line,
             )
-            for each in settings.models
-            for file, line in [definition(each.label)]
+            for model in settings.models
+            for file, line in [definition(model.label)]
         ),
         suite=settings.suite,
         datasets=tuple(source.name for source in settings.datasets),

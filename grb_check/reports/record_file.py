@@ -84,7 +84,7 @@ def _problems(record: RunRecord) -> Iterator[str]:
     for what, ids in (
         ("case", [each.node_id for each in record.cases]),
         ("missing case", record.missing),
-        ("planned case", [each.id for each in record.planned]),
+        ("planned case", [row.id for row in record.planned]),
         ("deselected case", record.deselected),
     ):
         yield from (f"{what} {each!r} is listed twice" for each in _repeated(ids))
@@ -96,7 +96,7 @@ def _problems(record: RunRecord) -> Iterator[str]:
 def _plan_problems(record: RunRecord) -> Iterator[str]:
     """Each planned case is one of the settings, and each built-in case was planned."""
     settings = record.settings
-    labels = {each.label for each in settings.models} if len(settings.models) > 1 else {""}
+    labels = {model.label for model in settings.models} if len(settings.models) > 1 else {""}
     for planned in record.planned:
         case = case_of(planned.node_id)
         if case is None or case.id != planned.id:
@@ -109,12 +109,12 @@ def _plan_problems(record: RunRecord) -> Iterator[str]:
         ):
             yield f"planned case {planned.id!r} is not one of its settings"
     reported = map(case_of, [*(each.node_id for each in record.cases), *record.missing])
-    known = {each.id for each in record.planned}
+    known = {row.id for row in record.planned}
     for what, ids in (
-        ("case", {each.id for each in reported if each is not None}),
+        ("case", {text.id for text in reported if text is not None}),
         ("deselected case", set(record.deselected)),
     ):
-        yield from (f"{what} {each!r} was not planned" for each in sorted(ids - known))
+        yield from (f"{what} {identifier!r} was not planned" for identifier in sorted(ids - known))
 
 
 def _settings_problems(settings: RunSettings) -> Iterator[str]:
@@ -126,14 +126,14 @@ def _settings_problems(settings: RunSettings) -> Iterator[str]:
         if scenario not in SCENARIOS or not name:
             yield f"its settings have the attack {attack!r} of no known scenario"
         split_budget(name)
-    for label in _repeated(each.label for each in settings.models):
+    for label in _repeated(model.label for model in settings.models):
         yield f"two models of its settings have the label {label!r}"
     gate = settings.gate
-    limits = [each.limit for each in gate.thresholds] + [
+    limits = [limit.limit for limit in gate.thresholds] + [
         gate.max_drop or 0.0,
         gate.min_clean or 0.0,
     ]
-    if settings.repeats > MOST_REPEATS or not all(0.0 <= each <= 1.0 for each in limits):
+    if settings.repeats > MOST_REPEATS or not all(0.0 <= limit <= 1.0 for limit in limits):
         yield "its settings have limits or repeats that no option takes"
 
 

@@ -106,7 +106,7 @@ def baseline_lines(record: RunRecord) -> list[str]:
         f"{reference}, {each.scope}: {each.comparison.text}"
         for reference, each in record.baseline.joint_tests
     ]
-    lines += [f"update, {text}" for each in record.baseline.losses for text in each.texts]
+    lines += [f"update, {text}" for loss in record.baseline.losses for text in loss.texts]
     return lines + _repeats_needed(record.cases)
 
 
@@ -141,7 +141,7 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
         _write_table(out, lines)
         out.write_line("")
         group = (model, dataset)
-        lows = [each for each in digest.summary.lowest if (fit(each.model), each.dataset) == group]
+        lows = [low for low in digest.summary.lowest if (fit(low.model), low.dataset) == group]
         for text in lowest_lines(lows) if details else ():
             out.write_line(f"  {text}")
     out.write_line(LEGEND)
@@ -162,9 +162,9 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
 def _write_table(out: Lines, lines: Sequence[Line]) -> None:
     """The table of a model and dataset."""
     shown = [each for each in filled(lines) if each.terminal]
-    cells = [[each.text(line) for each in shown] for line in lines]
+    cells = [[row.text(line) for row in shown] for line in lines]
     right = [place for place, each in enumerate(shown) if each.right]
-    table = columns([[each.name for each in shown], *cells], right)
+    table = columns([[row.name for row in shown], *cells], right)
     for text, line in zip(table, [None, *lines], strict=True):
         color = _colour(line.row) if line else "bold"
         out.write_line(f"  {text}", **{color: True})

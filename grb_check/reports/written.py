@@ -29,15 +29,17 @@ def benchmark_text(digests: Sequence[Digest]) -> str:
     """Return the list: an object for each case with figures, its value the drop in percent."""
     found = [
         {
-            "name": f"{each.name}: {each.name_of(line)}" if each.name else each.name_of(line),
+            "name": f"{digest.name}: {digest.name_of(line)}"
+            if digest.name
+            else digest.name_of(line),
             "unit": "% drop",
             "value": 100 * outcome.drop,
             "range": f"± {100 * outcome.drop_deviation:.1f}",
             "extra": f"clean {percent(outcome.clean)}, attacked {percent(outcome.attacked)}\n"
             f"limit {percent(line.limit)}, {WORDS[line.status]}",
         }
-        for each in digests
-        for line in each.lines
+        for digest in digests
+        for line in digest.lines
         if (outcome := line.row.outcome) is not None
     ]
     return json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

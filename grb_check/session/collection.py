@@ -178,9 +178,9 @@ def check_marked(items: Iterable[pytest.Item]) -> None:
         UsageError: a test is marked and takes no fixture of grb_check, so that it would just pass.
     """
     for item in items:
-        named = any(each.name == MARK and each.kwargs for each in item.own_markers)
+        named = any(marker.name == MARK and marker.kwargs for marker in item.own_markers)
         fixtures = getattr(item, "fixturenames", ())
-        if named and not any(each.startswith("grb_") for each in fixtures):
+        if named and not any(fixture.startswith("grb_") for fixture in fixtures):
             raise UsageError(
                 f"{item.nodeid} is marked with a case of grb and takes none of its fixtures, so "
                 f"that nothing would be attacked; give it a parameter grb_outcome or grb_verdict"

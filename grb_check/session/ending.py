@@ -75,8 +75,8 @@ def baseline_tests(
     """
     if not found.unrequested:
         return [
-            *(_joint_test(each, TESTS[each.accuracy], "") for each in found.joint),
-            *(_joint_test(each, PIN_TEST, ACCEPT_PIN) for each in found.pinned),
+            *(_joint_test(loss, TESTS[loss.accuracy], "") for loss in found.joint),
+            *(_joint_test(loss, PIN_TEST, ACCEPT_PIN) for loss in found.pinned),
         ]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
     message = (
@@ -113,13 +113,13 @@ def audit_tests(record: RunRecord) -> list[list[pytest.TestReport]]:
     """Return the reports of each `grb::[model::]dataset::test_audit`."""
     return [
         entered_test(
-            _path(each.model, each.dataset),
+            _path(text.model, text.dataset),
             AUDIT_TEST,
-            failure=each.text if each.falls else None,
+            failure=text.text if text.falls else None,
             properties=(),
             shown=None,
         )
-        for each in conclusions(record)
+        for text in conclusions(record)
     ]
 
 

@@ -89,8 +89,8 @@ def attack_lines() -> list[str]:
 def dataset_lines(places: Places) -> list[str]:
     """Return the known datasets with their sizes, and where they are or would come from."""
     rows = [
-        (each.name, *(getattr(each, figure) for figure in SIZES), each.state)
-        for each in entries(places)
+        (entry.name, *(getattr(entry, figure) for figure in SIZES), entry.state)
+        for entry in entries(places)
     ]
     return [
         *columns([("name", *SIZES, "where"), *rows], right=(1, 2, 3, 4)),
@@ -102,7 +102,7 @@ def dataset_lines(places: Places) -> list[str]:
 
 def suite_lines(names: RegisteredNames) -> list[str]:
     """Return all suites, with their datasets and numbers of difficulties, attacks and repeats."""
-    suites = [(each, len(each.attacks), "") for each in SUITES.values()]
+    suites = [(suite, len(suite.attacks), "") for suite in SUITES.values()]
     suites += [(each, len(attacks), plugin) for each, attacks, plugin in names.suites.values()]
     rows = [
         (

@@ -39,7 +39,7 @@ from grb_check.settings.selecting import (
 from grb_check.settings.settings import COMMAND_LINE, OPTIONS, PIN_FLAG, Settings
 from grb_check.user_code.factories import quiet_imports
 
-_WITH_VALUE: Final = {each.flag for each in OPTIONS if each.metavar}
+_WITH_VALUE: Final = {option.flag for option in OPTIONS if option.metavar}
 
 
 def refuse_split_paths(config: pytest.Config) -> None:
@@ -78,12 +78,12 @@ def refuse_split_paths(config: pytest.Config) -> None:
 
 def _with_files(arguments: Iterable[str], here: Path) -> Iterator[str]:
     """Yield the arguments, with the lines of a file for each `@FILE`, as pytest reads them."""
-    for each in arguments:
-        if each.startswith("@"):
-            lines = (here / each[1:]).read_text(sys.getfilesystemencoding()).splitlines()
+    for argument in arguments:
+        if argument.startswith("@"):
+            lines = (here / argument[1:]).read_text(sys.getfilesystemencoding()).splitlines()
             yield from _with_files(lines, here)
         else:
-            yield each
+            yield argument
 
 
 def _change(config: pytest.Config, arguments: Sequence[str], values: Sequence[str]) -> str:

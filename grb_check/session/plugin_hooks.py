@@ -98,8 +98,8 @@ def _calls(config: pytest.Config, name: str) -> Iterator[tuple[str, Callable[...
     They are called without pluggy, whose caller of a part of the plugins needs hashable ones. A
     conftest.py has its path as the name of the plugin.
     """
-    for each in reversed(getattr(config.hook, name).get_hookimpls()):
-        yield each.plugin_name, partial(_call, each)
+    for implementation in reversed(getattr(config.hook, name).get_hookimpls()):
+        yield implementation.plugin_name, partial(_call, implementation)
 
 
 def _call(implementation: pluggy.HookImpl, **arguments: object) -> None:
@@ -110,4 +110,4 @@ def _call(implementation: pluggy.HookImpl, **arguments: object) -> None:
     """
     if implementation.wrapper or implementation.hookwrapper:
         raise TypeError("each implementation is called by itself; write it without wrapper=True")
-    implementation.function(*(arguments[each] for each in implementation.argnames))
+    implementation.function(*(arguments[name] for name in implementation.argnames))

@@ -50,9 +50,9 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
     """
     origin = settings.origins
     models = ", ".join(
-        f"{f'{each.label}=' if len(settings.models) > 1 else ''}{each.target}"
-        f"{f'({_arguments(each)})' if each.args else ''}"
-        for each in settings.models
+        f"{f'{model.label}=' if len(settings.models) > 1 else ''}{model.target}"
+        f"{f'({_arguments(model)})' if model.args else ''}"
+        for model in settings.models
     )
     chosen = origin["grb_dataset"]
     if chosen == DEFAULT and origin["grb_suite"] != DEFAULT:

@@ -49,7 +49,7 @@ def take_gpu(config: pytest.Config) -> str | None:
 def device_asked(config: pytest.Config) -> str | None:
     """Return `--grb-device` before options are parsed; None if the plugin is not in use."""
     given = vars(config.known_args_namespace)
-    named = any(given.get(each.dest) not in (None, False) for each in OPTIONS)
+    named = any(given.get(option.dest) not in (None, False) for option in OPTIONS)
     flags = any(given.get(flag) for flag in ("grb_only", "grb_update_baseline"))
     flags = flags or given.get("grb_pin") is not None
     pasted = any(str(each).startswith("grb::") for each in given.get("file_or_dir") or ())

@@ -59,7 +59,7 @@ def read_expected_failures(raw: RawValues, registry: AttackRegistry) -> tuple[Ex
         UsageError: a line has no reason, or an attack does not take a modifier.
     """
     lines = map(parse_expected_failure, raw.texts("grb_expected_failure"))
-    return tuple(replace(each, pattern=registry.canonical_pattern(each.pattern)) for each in lines)
+    return tuple(replace(line, pattern=registry.canonical_pattern(line.pattern)) for line in lines)
 
 
 def check_thresholds(settings: Settings, registry: AttackRegistry) -> None:
@@ -68,7 +68,7 @@ def check_thresholds(settings: Settings, registry: AttackRegistry) -> None:
     Raises:
         UsageError: see `gate.limits.check_patterns`.
     """
-    patterns = [each.pattern for each in settings.gate.thresholds]
+    patterns = [limit.pattern for limit in settings.gate.thresholds]
     _check_known("grb_threshold", patterns, settings, registry)
 
 
@@ -94,14 +94,14 @@ def check_expected_failures(
         UsageError: names the pattern that matches none.
     """
     origins = settings.origins
-    for each in settings.expected_failures:
-        absent = narrowed or ("@" in each.pattern and origins["grb_model"] == COMMAND_LINE)
-        if reasons([each], cases, settings.label):
+    for pattern in settings.expected_failures:
+        absent = narrowed or ("@" in pattern.pattern and origins["grb_model"] == COMMAND_LINE)
+        if reasons([pattern], cases, settings.label):
             continue
         if origins[_EXPECTED] == INI and absent:
-            _check_known(_EXPECTED, [each.pattern], settings, registry)
+            _check_known(_EXPECTED, [pattern.pattern], settings, registry)
         else:
-            check_match("expected failure", each.pattern, cases)
+            check_match("expected failure", pattern.pattern, cases)
 
 
 def _check_known(
@@ -114,7 +114,7 @@ def _check_known(
     labels = ["", *(model.label for model in settings.models)]
     if settings.origins[dest] == INI:
         patterns = _for_any(patterns, settings.origins)
-    named = [pair for each in patterns for pair in registry.named_in(each)]
+    named = [pair for pattern in patterns for pair in registry.named_in(pattern)]
     attacks = dict.fromkeys([*known_attacks(), *settings.attacks, *registry.own, *named])
     what = dest.removeprefix("grb_").replace("_", " ")
     check_patterns(what, patterns, expand(labels, list(every), DIFFICULTIES, list(attacks)))
@@ -125,7 +125,7 @@ def _for_any(patterns: Sequence[str], origins: Mapping[str, str]) -> list[str]:
 
     They may name a model, a dataset, or an attack, that the command line leaves out.
     """
-    kept = [each.split("/") for each in patterns]
+    kept = [pattern.split("/") for pattern in patterns]
     if COMMAND_LINE in (origins["grb_dataset"], origins["grb_attack"]):
         kept = [parts for parts in kept if len(parts) > 1]
     if origins["grb_model"] == COMMAND_LINE:

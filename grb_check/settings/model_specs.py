@@ -41,7 +41,7 @@ def read_models(
     Raises:
         UsageError: the form of a model, a label or the number of arguments is wrong.
     """
-    specs = [each for spec in specs for each in (ZOO if spec == EVERY else (spec,))]
+    specs = [entry for spec in specs for entry in (ZOO if spec == EVERY else (spec,))]
     if len(args) not in (0, 1, len(specs)):
         raise UsageError(
             f"--grb-model-args was given {count(len(args), 'time')} for "
@@ -60,8 +60,8 @@ def read_models(
                 f"'mypkg:build', or be a name that --grb-list=models shows"
             )
         if not equals:
-            label = _free_label(given.rpartition(":")[2], [each.label for each in models])
-        if any(each.label == label for each in models):
+            label = _free_label(given.rpartition(":")[2], [model.label for model in models])
+        if any(model.label == label for model in models):
             raise UsageError(f"--grb-model: two models have the label {label!r}; give LABEL=...")
         if not label or set(label) & set(":/[]@* ") or not label.isprintable():
             raise UsageError(

@@ -79,7 +79,7 @@ def check_flags(parser: pytest.Parser, args: Sequence[str]) -> None:
     """
     for text in parser.parse_known_and_unknown_args(list(args))[1]:
         name = text.partition("=")[0]
-        flags = [each.flag for each in OPTIONS if each.flag]
+        flags = [option.flag for option in OPTIONS if option.flag]
         near = difflib.get_close_matches(name, flags, n=1, cutoff=0.8)
         if name.startswith("--grb-") and near:
             raise UsageError(f"there is no option {name}; did you mean {near[0]}?")
@@ -113,7 +113,9 @@ def selecting(config: pytest.Config) -> str | None:
     """Return the first option on the command line that needs a model; None if there is none."""
     if config.getoption("grb_only"):
         return "--grb-only"
-    given = (each for each in tagged("needs a model") if config.getoption(each.dest) is not None)
+    given = (
+        attack for attack in tagged("needs a model") if config.getoption(attack.dest) is not None
+    )
     return next((option.flag for option in given), None)
 
 

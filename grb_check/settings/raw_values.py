@@ -168,7 +168,7 @@ def _fits(value: object, option: Option) -> bool:
     """Whether a value is of the option's type; texts stand for numbers on the command line."""
     if option.repeatable:
         texts = value if isinstance(value, list) else [value]
-        return all(isinstance(each, str) for each in texts)
+        return all(isinstance(text, str) for text in texts)
     if isinstance(value, bool) or option.type == "bool":
         return isinstance(value, bool) and option.type == "bool"
     return isinstance(value, (str, *_NUMBERS.get(option.type, ())))

@@ -76,7 +76,9 @@ def read(
         UsageError: names the option, the value given and what is allowed.
     """
     reading = Reading(read_raw(lookup, rootdir, here), registry, names, update, pin_label)
-    return Settings(**{each.name: getattr(reading, each.name) for each in fields(Settings)})
+    return Settings(
+        **{attribute.name: getattr(reading, attribute.name) for attribute in fields(Settings)}
+    )
 
 
 class Reading:

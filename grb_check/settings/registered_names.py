@@ -161,7 +161,7 @@ class Registry:
         suite = Suite(
             name=name,
             datasets=_texts(name, "datasets", datasets),
-            difficulties=tuple(choose("difficulty", each, DIFFICULTIES) for each in levels),
+            difficulties=tuple(choose("difficulty", level, DIFFICULTIES) for level in levels),
             attacks=(),
             repeats=check_repeats(f"suite {name!r}: repeats", repeats),
             split=chosen("split", split, SPLIT_RULES),
@@ -224,7 +224,7 @@ def _leads_to(path: str, target: object) -> bool:
 
 def _texts(suite: str, argument: str, values: object) -> tuple[str, ...]:
     listed = () if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)
-    if not listed or not all(isinstance(each, str) and each.strip() for each in listed):
+    if not listed or not all(isinstance(name, str) and name.strip() for name in listed):
         raise UsageError(
             f"suite {suite!r}: {argument}={values!r} must be a list of names; give at least one"
         )

@@ -188,7 +188,7 @@ def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tupl
 
 def in_order(levels: Sequence[str]) -> tuple[str, ...]:
     """Return levels of difficulty from easy to full, each once."""
-    return tuple(each for each in DIFFICULTIES if each in levels)
+    return tuple(difficulty for difficulty in DIFFICULTIES if difficulty in levels)
 
 
 def cases_of(settings: Settings) -> list[Case]:
@@ -206,7 +206,7 @@ def cases_of(settings: Settings) -> list[Case]:
 
 def selects_now(origins: Mapping[str, str]) -> bool:
     """Whether the command line selects cases."""
-    return any(origins.get(each.dest) == COMMAND_LINE for each in tagged("selects"))
+    return any(origins.get(attack.dest) == COMMAND_LINE for attack in tagged("selects"))
 
 
 def ranks_are_optional(origins: Mapping[str, str]) -> bool:
@@ -226,9 +226,9 @@ def source_of(settings: Settings, dataset: str) -> Source:
 def widened(settings: Settings, node_ids: Sequence[NodeId], registry: AttackRegistry) -> Settings:
     """Return settings under which every case that a node id names exists."""
     names = [source.name for source in settings.datasets]
-    wanted = [part for each in node_ids for part in each.parts if part not in settings.labels]
+    wanted = [part for node_id in node_ids for part in node_id.parts if part not in settings.labels]
     added = [source_of(settings, name) for name in wanted if name not in names]
-    cells = [each.cell.split("/") for each in node_ids if each.cell]
+    cells = [node_id.cell.split("/") for node_id in node_ids if node_id.cell]
     levels = [choose("difficulty", cell[0], DIFFICULTIES) for cell in cells]
     attacks = [pair for cell in cells for pair in registry.select(["/".join(cell[1:])])]
     return replace(

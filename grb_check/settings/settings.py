@@ -78,7 +78,7 @@ class Option:
 
 def _by(section: Section, *options: Option) -> Any:
     """A field that is read from these options, of this section if they name no other."""
-    own = tuple(replace(each, section=each.section or section) for each in options)
+    own = tuple(replace(option, section=option.section or section) for option in options)
     return field(metadata={"options": own})
 
 
@@ -492,7 +492,7 @@ class Settings:
 
 
 OPTIONS: Final[tuple[Option, ...]] = tuple(
-    option for each in fields(Settings) for option in each.metadata.get("options", ())
+    option for attribute in fields(Settings) for option in attribute.metadata.get("options", ())
 )
 
 

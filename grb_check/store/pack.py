@@ -190,13 +190,13 @@ class Pack:
         """Return what the pack has instead of a perturbation that it lacks, as a clause."""
         known = list(self.perturbations)
         alike = [each for each in known if each.cell == wanted.cell]
-        same = [each for each in alike if each.fingerprint == wanted.fingerprint]
+        same = [name for name in alike if name.fingerprint == wanted.fingerprint]
         described = [each for each in same if each.description == wanted.description]
-        seeds = sorted(each.seed + 1 for each in described if each.threat == wanted.threat)
+        seeds = sorted(text.seed + 1 for text in described if text.threat == wanted.threat)
         if seeds:
             return f"it has repeats {', '.join(map(str, seeds))}"
         if described:
-            threats = dict.fromkeys(each.threat for each in described)
+            threats = dict.fromkeys(text.threat for text in described)
             return f"it has other budgets: {', '.join(threats)} instead of {wanted.threat}"
         if same:
             others = dict.fromkeys(each.description for each in same)
@@ -214,8 +214,10 @@ class Pack:
     def rows(self) -> list[list[str]]:
         """Return a table of the perturbations, with its head: a row for each attack and threat."""
         seeds: dict[tuple[str, str, str], list[int]] = {}
-        for each in self.perturbations:
-            seeds.setdefault((each.cell, each.description, each.threat), []).append(each.seed)
+        for perturbation in self.perturbations:
+            seeds.setdefault(
+                (perturbation.cell, perturbation.description, perturbation.threat), []
+            ).append(perturbation.seed)
         return [
             ["case", "attack", "threat", "repeats"],
             *([*names, _ranges(sorted(numbers))] for names, numbers in seeds.items()),

@@ -236,7 +236,7 @@ def _decode(
     if found != expected:
         raise Unreadable(f"holds {found}, expected {expected}")
     notes = header.get("notes")
-    if not isinstance(notes, list) or not all(isinstance(each, str) for each in notes):
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise Unreadable("cannot be read: its notes are not a list of texts")
     return arrays, notes
 

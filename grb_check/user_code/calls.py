@@ -176,7 +176,7 @@ def _slow() -> tuple[Setting, ...]:
     cudnn = torch.backends.cudnn
     return (
         Setting(_default_device, _set_default_device),
-        *(_attribute(cudnn, each) for each in ("enabled", "benchmark", "deterministic")),
+        *(_attribute(cudnn, name) for name in ("enabled", "benchmark", "deterministic")),
         _attribute(cudnn, "allow_tf32"),
         Setting(np.geterr, lambda value: np.seterr(**value)),
     )

@@ -72,7 +72,7 @@ def _files(top: str) -> list[tuple[str, Path]]:
     spec = _spec(top)
     if spec is None:
         return []
-    folders = [Path(each) for each in spec.submodule_search_locations or ()]
+    folders = [Path(location) for location in spec.submodule_search_locations or ()]
     if not folders and spec.has_location and spec.origin is not None:
         return [("", Path(spec.origin))]
     return sorted(

@@ -31,7 +31,7 @@ def hint(module: nn.Module, error: BaseException) -> str:
     text = str(error)
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return ""
-    double = any(each.dtype == torch.float64 for each in module.parameters())
+    double = any(parameter.dtype == torch.float64 for parameter in module.parameters())
     if double and any(word in text for word in ("dtype", "Double", "scalar type")):
         return "\nits parameters are float64, and features are float32: call module.float()"
     if "cuda" in text.lower():
@@ -357,7 +357,7 @@ class Adapter:
 
     def _to_tensor(self, normalised: object, device: torch.device) -> object:
         if isinstance(normalised, (list, tuple)):
-            return tuple(self._to_tensor(each, device) for each in normalised)
+            return tuple(self._to_tensor(part, device) for part in normalised)
         if isinstance(normalised, Tensor):
             return normalised.to(device)
         if sp.issparse(normalised):

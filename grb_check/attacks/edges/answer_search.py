@@ -124,7 +124,7 @@ class ForwardTrials:
         graphs = [self._edges, self._edges.flipped(codes), self._edges.flipped(codes[:1])]
         try:
             together = self._answers(graphs)
-            others = [self._answers([each]) for each in graphs[1:]]
+            others = [self._answers([graph]) for graph in graphs[1:]]
         except (ModelError, RuntimeError):
             return 1
         single = torch.cat([self._logits[None], *others])
@@ -421,7 +421,7 @@ class _Search:
         """Return the change of the objective by each candidate, codes [m], float [k]."""
         if not candidates:
             return self._margins.new_empty(0)
-        sizes = torch.tensor([each.numel() for each in candidates])
+        sizes = torch.tensor([candidate.numel() for candidate in candidates])
         owner = torch.repeat_interleave(sizes).to(self._flips.device)
         moves = Moves(self._clean.ends(torch.cat(list(candidates))), owner, len(candidates))
         at_once = max(1, MOST_LOGITS // self._margins.numel())

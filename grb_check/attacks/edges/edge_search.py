@@ -286,7 +286,7 @@ def rounded(
         taken = drawn < relaxed.weights
         some = Relaxed(relaxed.codes[taken], relaxed.weights[taken])
         candidates.append(_largest(some, plan, budget))
-    allowed = [_allowed(each, plan) for each in candidates]
+    allowed = [_allowed(candidate, plan) for candidate in candidates]
     return min(allowed, key=lambda flips: held_targets(plan, aim, flips))
 
 

@@ -511,9 +511,7 @@ def _ranked_kinds(copies: Copies, codes: Tensor, gains: Tensor, count: int) -> R
 def _stacked(found: list[RankedKinds]) -> RankedKinds:
     kinds = ([each.additions for each in found], [each.removals for each in found])
     additions, removals = (
-        RankedRows(
-            torch.cat([each.codes for each in rows]), torch.cat([each.gains for each in rows])
-        )
+        RankedRows(torch.cat([row.codes for row in rows]), torch.cat([row.gains for row in rows]))
         for rows in kinds
     )
     return RankedKinds(additions, removals)

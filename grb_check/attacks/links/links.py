@@ -92,12 +92,12 @@ def clean_probabilities(graph: Data, threat: Threat, model: DifferentiableModel)
     """Return class probabilities [t, c] of the targets in the clean graph, mean over members."""
     with torch.no_grad():
         logits = [member(graph.x, graph.edge_index) for member in members(model)]
-    return mean_probabilities([each[threat.targets] for each in logits])
+    return mean_probabilities([output[threat.targets] for output in logits])
 
 
 def mean_probabilities(logits: Sequence[Tensor]) -> Tensor:
     """Return mean class probabilities [t, c] from the logits [t, c] of each member."""
-    return torch.stack([each.detach().softmax(1) for each in logits]).mean(0)
+    return torch.stack([output.detach().softmax(1) for output in logits]).mean(0)
 
 
 def defectiveness(graph: Data, links: Tensor, threat: Threat, certainty: Tensor) -> Tensor:

@@ -109,7 +109,7 @@ def _extract(
         members = list(_within(entries, limits))
         folders = _complete_folders(members, files)
         named = [folder for folder in folders if folder[-1:] == (name,)]
-        inner = [each for each in members if each.parts[-1] == f"{name}.zip"]
+        inner = [member for member in members if member.parts[-1] == f"{name}.zip"]
         if not named and inner and not nested:
             with ExitStack() as stack:
                 with writing(into):

@@ -121,7 +121,7 @@ def _is_set(source: Source) -> bool:
             (name,) = (each for each in archive.namelist() if each.endswith("/data.pkl"))
             with archive.open(name) as stream:
                 codes = (code.name for code, _, _ in pickletools.genops(stream.read(_HEAD)))
-                return next(each for each in codes if each != "PROTO") in _CONTAINERS
+                return next(single for single in codes if single != "PROTO") in _CONTAINERS
     except Exception:  # whatever is wrong with it, reading it says so
         return False
 
@@ -269,7 +269,7 @@ def _graphs(loaded: Any) -> Any:
     if isinstance(loaded, dict):
         return {key: _graphs(each) for key, each in loaded.items()}
     if isinstance(loaded, (list, tuple)):
-        return [_graphs(each) for each in loaded]
+        return [_graphs(data) for data in loaded]
     return _graph(loaded, _PLAIN)
 
 

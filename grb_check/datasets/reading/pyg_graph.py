@@ -269,7 +269,7 @@ def set_of_graphs(made: object, *, name: str, origin: str, where: str) -> GraphS
         part: list(_each(each, f"{where}: {part}" if part else where))
         for part, each in given.items()
     }
-    graphs = [graph for each in lists.values() for graph in each]
+    graphs = [graph for listed in lists.values() for graph in listed]
     if not graphs:
         raise DataError(f"{where}: has no graphs; give a torch_geometric.data.Data for each graph")
     raw = _raw(graphs, where)
@@ -322,7 +322,7 @@ def _each(made: Any, where: str) -> Iterator[Data]:
 
 def _split_of(lists: Mapping[str, Sequence[Data]], where: str) -> SetSplit:
     """Return the split of parts that follow each other; no object may be in two of them."""
-    members = [{*map(id, each)} for each in lists.values()]
+    members = [{*map(id, listed)} for listed in lists.values()]
     shared = sum(map(len, members)) - len(set().union(*members))
     if shared:
         raise DataError(
@@ -398,7 +398,7 @@ def _raw(graphs: Sequence[Data], where: str) -> RawGraphs:
         pairs=np.concatenate(pairs, axis=1),
         labels=_labels_of_graphs(graphs, sizes, where),
         features=None if features is None else np.concatenate(features),
-        edge_attr=_edge_attributes(graphs, [each.shape[1] for each in pairs], where),
+        edge_attr=_edge_attributes(graphs, [pair.shape[1] for pair in pairs], where),
     )
 
 

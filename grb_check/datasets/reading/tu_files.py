@@ -108,10 +108,10 @@ def read_tu_files(
     _check_batch(batch, labels.size, where)
     _check_edges(entries - 1, batch, where)
     features = None
-    parts = node_parts or [each for each in NODE_PARTS if _has(place, f"{prefix}_{each}.txt")]
+    parts = node_parts or [part for part in NODE_PARTS if _has(place, f"{prefix}_{part}.txt")]
     if parts:
         features = _rows(place, prefix, parts[0], batch.size)
-    of_edges = [each for each in edge_parts if _has(place, f"{prefix}_{each}.txt")]
+    of_edges = [part for part in edge_parts if _has(place, f"{prefix}_{part}.txt")]
     _, y = np.unique(labels, return_inverse=True)
     raw = RawGraphs(
         sizes=np.bincount(batch),

@@ -115,7 +115,7 @@ class Baseline:
         Users' own tests may have another number, and cases in doubt have more.
         """
         built_in = [each.repeats for key, each in self.entries.items() if not is_own_test(key)]
-        every = [each.repeats for each in self.entries.values()]
+        every = [entry.repeats for entry in self.entries.values()]
         return min(built_in or every, default=REPEATS)
 
     @property
@@ -156,7 +156,7 @@ class Baseline:
         joint = compare_groups(self.entries, now, groups, margin=margin, alpha=alpha - of_clean)
         explained = {
             *explained,
-            *((each.model, each.dataset) for each in joint if each.comparison.explained),
+            *((loss.model, loss.dataset) for loss in joint if loss.comparison.explained),
         }
         return joint + compare_clean(
             self.entries, now, groups, explained, margin=margin, alpha=of_clean
@@ -191,7 +191,7 @@ class Baseline:
             if stored <= made.keys():  # else another model's figures would get this one's name
                 before = before.with_prefix(theirs, prefix)
             made = {k if is_own_test(k) else prefix + k: each for k, each in made.items()}
-        labelled = [replace(each, model=each.model or self.model) for each in losses]
+        labelled = [replace(loss, model=loss.model or self.model) for loss in losses]
         new, notes = updated(before, made, named, labelled, label=self.pin_label)
         if new != self.saved:
             write_baseline(self.path, new)

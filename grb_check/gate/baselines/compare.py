@@ -103,8 +103,8 @@ class Judge:
             return self._untested(means, "targets", ONE_TARGET)
         floor = 100.0 / repeats / math.sqrt(len(losses))  # of one target that is lost once
         test = mean_test(losses, self.margin, floor)
-        changes = f"{sum(each > 0 for each in losses)} of {count(len(losses), 'target')} lost and "
-        changes += f"{sum(each < 0 for each in losses)} won"
+        changes = f"{sum(loss > 0 for loss in losses)} of {count(len(losses), 'target')} lost and "
+        changes += f"{sum(loss < 0 for loss in losses)} won"
         return self._tested(means, test, ON_TARGETS, "targets", changes)
 
     def repeats(
@@ -215,7 +215,7 @@ def collapsed(accuracies: Sequence[float], step: float) -> frozenset[int]:
     if len(accuracies) < MIN_REPEATS:
         return frozenset()
     middle = statistics.median(accuracies)
-    spread = NORMAL * statistics.median(abs(each - middle) for each in accuracies)
+    spread = NORMAL * statistics.median(abs(accuracy - middle) for accuracy in accuracies)
     least = round(middle - max(FAR, DEVIATIONS * spread, FAR_STEPS * step), 9)
     return frozenset(repeat for repeat, each in enumerate(accuracies) if round(each, 9) < least)
 
@@ -318,15 +318,15 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
     variance of its losses. On targets, each target counts once, by the mean over its cases; those
     of `full` are the same as those of the three difficulties.
     """
-    pairs = [each for each in pairs if not why_incomparable(each.before, each.after)]
-    pairs.sort(key=lambda each: each.case.id)
+    pairs = [pair for pair in pairs if not why_incomparable(pair.before, pair.after)]
+    pairs.sort(key=lambda pair: pair.case.id)
     if not pairs:
         return None
-    judge, n = Judge(margin, alpha, pairs[0].accuracy), min(each.repeats for each in pairs)
-    if all(each.on_targets for each in pairs):
+    judge, n = Judge(margin, alpha, pairs[0].accuracy), min(pair.repeats for pair in pairs)
+    if all(pair.on_targets for pair in pairs):
         chosen = _each_target_once(pairs)
         means = _means(chosen, range(n), [float(each.before.targets) for each in chosen])
-        if all(each.equal for each in pairs):
+        if all(pair.equal for pair in pairs):
             return judge.equal(means, n)
         clean = [each.clean for each in chosen]
         sides = [_joint_target_losses(each).tolist() for each in (chosen, clean)]
@@ -335,9 +335,9 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
             return judge.targets(means, losses, n)
 
         return _split(judge, of_targets, *sides, clean_loss=statistics.fmean(sides[1]))
-    equal, every = all(each.equal for each in pairs), len(pairs)
+    equal, every = all(pair.equal for pair in pairs), len(pairs)
     pairs = _of_most_trainings(pairs)
-    common = set.intersection(*(set(each.trainings) for each in pairs))
+    common = set.intersection(*(set(pair.trainings) for pair in pairs))
     if equal or len(common) < 2:
         means = _means(pairs, range(n), [1.0] * len(pairs))
         return judge.equal(means, n) if equal else judge.one_training(means, n)
@@ -350,22 +350,22 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
 
 def _of_most_trainings(pairs: Sequence[Pair]) -> list[Pair]:
     """The cases with at least half of the most trainings, which alone do not void the others."""
-    most = max(len(each.trainings) for each in pairs)
-    return [each for each in pairs if 2 * len(each.trainings) >= most]
+    most = max(len(pair.trainings) for pair in pairs)
+    return [pair for pair in pairs if 2 * len(pair.trainings) >= most]
 
 
 def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> Comparison:
     """The comparison of all cases of a trained model."""
-    by_case = [each.accuracies(repeats) for each in pairs]
+    by_case = [pair.accuracies(repeats) for pair in pairs]
     sides = zip(*by_case, strict=True)
     before, after = ([statistics.fmean(each) for each in zip(*side, strict=True)] for side in sides)
-    step = max(each.step for each in pairs) / len(pairs)
+    step = max(pair.step for pair in pairs) / len(pairs)
     kept, collapses = _without_collapsed(repeats, before, after, step)
-    losses = [each.losses(kept) for each in pairs]
-    clean = [each.clean.losses(kept) for each in pairs]
+    losses = [pair.losses(kept) for pair in pairs]
+    clean = [pair.clean.losses(kept) for pair in pairs]
     weights = case_weights(losses)
     means = _means(pairs, kept, [1.0] * len(pairs))
-    floor = min(each.step for each in pairs) / len(pairs) / math.sqrt(6.0)
+    floor = min(pair.step for pair in pairs) / len(pairs) / math.sqrt(6.0)
     of_cases, of_collapses = judge.alpha * CASES_SHARE, judge.alpha * COLLAPSES_SHARE
     several = len(kept) >= MIN_REPEATS and 2.0 ** -len(kept) <= of_cases  # the least p is that
     rest = judge.alpha - (of_cases if several else 0.0) - (of_collapses if collapses else 0.0)
@@ -407,7 +407,7 @@ def _with_cases(
     cases = tuple(each for pair, each in beyond if pair not in explained)
     if not cases:
         return found
-    told = ", ".join(f"{each.case} {each.loss:.1f} (at least {each.low:.1f})" for each in cases)
+    told = ", ".join(f"{case.case} {case.loss:.1f} (at least {case.low:.1f})" for case in cases)
     return replace(_failed(found, f"cases that lose more than the margin: {told}"), cases=cases)
 
 
@@ -451,11 +451,11 @@ def case_weights(losses: Sequence[Sequence[float]]) -> list[float]:
     The weights come from the same repeats as the test, which makes its interval too narrow if there
     are very few of them: the moderation (Smyth 2004) limits that.
     """
-    variances = [statistics.variance(each) for each in losses]
+    variances = [statistics.variance(loss) for loss in losses]
     common, own = statistics.median(variances), len(losses[0]) - 1
     moderated = [
-        (own * each + OWN_SPREAD * common) / (own + OWN_SPREAD) + SPREAD_FLOOR**2
-        for each in variances
+        (own * variance + OWN_SPREAD * common) / (own + OWN_SPREAD) + SPREAD_FLOOR**2
+        for variance in variances
     ]
     return [1.0 / each for each in moderated]
 
@@ -465,13 +465,13 @@ def _each_target_once(pairs: Sequence[Pair]) -> list[Pair]:
 
     An attack that `full` lacks stays, though its targets then count twice.
     """
-    found = {each.case.difficulty for each in pairs}
-    levels = [each for each in DIFFICULTIES if each in found]
+    found = {pair.case.difficulty for pair in pairs}
+    levels = [difficulty for difficulty in DIFFICULTIES if difficulty in found]
     if WHOLE in found:
         levels = levels[:-1] if len(found) == len(DIFFICULTIES) else [WHOLE]
-    there = {each.case.attack for each in pairs if each.case.difficulty in levels}
+    there = {pair.case.attack for pair in pairs if pair.case.difficulty in levels}
     return [
-        each for each in pairs if each.case.difficulty in levels or each.case.attack not in there
+        pair for pair in pairs if pair.case.difficulty in levels or pair.case.attack not in there
     ]
 
 
@@ -480,8 +480,8 @@ def _joint_target_losses(pairs: Sequence[Pair]) -> Numbers:
     import numpy as np
 
     by_level: dict[str, list[Numbers]] = {}
-    for each in pairs:
-        by_level.setdefault(each.case.difficulty, []).append(each.target_losses())
+    for pair in pairs:
+        by_level.setdefault(pair.case.difficulty, []).append(pair.target_losses())
     return np.concatenate([np.mean(each, axis=0) for each in by_level.values()])
 
 
@@ -489,7 +489,7 @@ def _means(
     pairs: Sequence[Pair], repeats: Collection[int], weights: Sequence[float]
 ) -> tuple[float, float]:
     """Weighted mean attacked accuracies before and after, in [0, 1]."""
-    sides = zip(*(each.means(repeats) for each in pairs), strict=True)
+    sides = zip(*(pair.means(repeats) for pair in pairs), strict=True)
     before, after = (_weighted(side, weights) for side in sides)
     return before, after
 

@@ -238,18 +238,18 @@ def is_own_test(key: str) -> bool:
 def entry_of(outcome: Outcome) -> Entry:
     """Return the entry of an outcome."""
     repeats = outcome.repeats
-    spent = sum(each.seconds - each.training_seconds for each in repeats)
+    spent = sum(repeat.seconds - repeat.training_seconds for repeat in repeats)
     return Entry(
         dataset=outcome.dataset[:16],
         attack=outcome.attack,
         threat=outcome.threat,
         targets=outcome.targets,
         seconds=round(spent, 1),
-        before=tuple(each.victim.right_before for each in repeats),
-        after=tuple(each.victim.right_after for each in repeats),
-        pretrained=all(each.pretrained for each in repeats),
-        weights=tuple(each.weights for each in repeats),
-        perturbations=tuple(each.perturbation for each in repeats),
+        before=tuple(repeat.victim.right_before for repeat in repeats),
+        after=tuple(repeat.victim.right_after for repeat in repeats),
+        pretrained=all(repeat.pretrained for repeat in repeats),
+        weights=tuple(repeat.weights for repeat in repeats),
+        perturbations=tuple(repeat.perturbation for repeat in repeats),
     )
 
 
@@ -370,10 +370,10 @@ def _entry(name: str, figures: Figures, packed: str, where: str) -> Entry:
         if len(getattr(entry, each)) != entry.repeats:
             raise ValueError(f"{each} of {what} must have one digest for each repeat")
     from_bits = _figures(entry)
-    for each in Figures.__struct_fields__:
-        found, formed = getattr(figures, each), getattr(from_bits, each)
+    for attribute in Figures.__struct_fields__:
+        found, formed = getattr(figures, attribute), getattr(from_bits, attribute)
         if found != formed:
-            raise ValueError(f"{each} of {what} is {found!r}, and its bits give {formed!r}")
+            raise ValueError(f"{attribute} of {what} is {found!r}, and its bits give {formed!r}")
     return entry
 
 

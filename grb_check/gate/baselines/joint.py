@@ -124,7 +124,7 @@ def compare_groups(
         JointComparison(
             model=group[0],
             dataset=group[1],
-            compared=sum(not why_incomparable(each.before, each.after) for each in pairs[group]),
+            compared=sum(not why_incomparable(pair.before, pair.after) for pair in pairs[group]),
             cases=groups[group],
             comparison=comparison,
         )
@@ -311,7 +311,7 @@ def updated(
     for key, entry in made.items():
         was = entries.get(key)
         entries[key] = was if was is not None and _same(was, entry) else entry
-    stored = {each.name: _stored(each, saved.pin.label) for each in losses}
+    stored = {loss.name: _stored(loss, saved.pin.label) for loss in losses}
     new = Saved(entries=entries, versions=dict(versions), losses={**saved.losses, **stored})
     pin, notes = _kept(saved.pin, entries)
     if label is not None or not saved.pin.entries:

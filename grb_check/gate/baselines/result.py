@@ -291,7 +291,7 @@ def _nothing_judged(rows: Sequence[CaseRecord]) -> list[str]:
 
 def _few_repeats(entries: Mapping[str, Entry]) -> list[str]:
     """Return a note if entries have few repeats, of which the tests have little power."""
-    few = [each.repeats for each in entries.values() if each.repeats < FEW]
+    few = [entry.repeats for entry in entries.values() if entry.repeats < FEW]
     if not few:
         return []
     return [

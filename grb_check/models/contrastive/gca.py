@@ -187,7 +187,7 @@ def pretrain(
         return cast(Tensor, head(embeddings))
 
     rates = zip(how.edge_rates, how.feature_rates, strict=True)
-    views = [partial(projected, *each) for each in rates]
+    views = [partial(projected, *rate) for rate in rates]
 
     def loss() -> Tensor:
         return info_nce(*(view() for view in views), temperature=how.temperature)

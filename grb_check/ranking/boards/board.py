@@ -113,7 +113,7 @@ class Board(
     @property
     def black_box(self) -> tuple[str, ...]:
         """The attacks that do not see the model."""
-        return tuple(each for each in self.attacks if each not in self.adaptive)
+        return tuple(attack for attack in self.attacks if attack not in self.adaptive)
 
     @property
     def contents(self) -> str:
@@ -127,7 +127,7 @@ class Board(
 
     def among(self, defences: Collection[str]) -> Board:
         """Return the board with only these of its defences."""
-        kept = tuple(each for each in self.defences if each in defences)
+        kept = tuple(defence for defence in self.defences if defence in defences)
         return msgspec.structs.replace(self, defences=kept)
 
 
@@ -137,7 +137,7 @@ def not_measured(board: Board) -> tuple[str, ...]:
     A board stays valid when a model is added, and lists name that model as not measured.
     """
     measured = set(board.models.values())
-    return tuple(each.title for each in ZOO.values() if each.described not in measured)
+    return tuple(entry.title for entry in ZOO.values() if entry.described not in measured)
 
 
 def defence_summary(
@@ -160,7 +160,7 @@ def defence_summary(
         measure: `avg`, `avg_3min` or `weighted`.
         attacks: to use besides `NO_ATTACK`; None for all of the board.
     """
-    chosen = [each for each in board.attacks if attacks is None or each in attacks]
+    chosen = [attack for attack in board.attacks if attacks is None or attack in attacks]
     if measure in board.printed and len(chosen) == len(board.attacks):
         printed = board.printed[measure][defence][difficulty]
         return Figure(printed.mean, printed.deviation)

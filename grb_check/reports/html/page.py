@@ -82,8 +82,8 @@ def graph_drawing(found: CounterExample, what: str = "node") -> GraphDrawing | N
             round(radius + MARGIN + radius * math.sin(angle), 1),
             round(radius + MARGIN - radius * math.cos(angle), 1),
         )
-    pairs: list[tuple[tuple[int, int], LineKind]] = [(each, "added") for each in sorted(added)]
-    pairs += [(each, "removed") for each in sorted(found.removed_edges)]
+    pairs: list[tuple[tuple[int, int], LineKind]] = [(edge, "added") for edge in sorted(added)]
+    pairs += [(edge, "removed") for edge in sorted(found.removed_edges)]
     return GraphDrawing(
         size=2 * (radius + MARGIN),
         nodes=list(places.values()),

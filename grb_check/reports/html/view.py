@@ -293,7 +293,7 @@ def says_more(line: Line) -> bool:
     """Return whether the message has lines that the page does not show elsewhere."""
     shown = ("replay: ", "smallest counter-example: ", *filter(None, [line.first]))
     said = (each.strip() for each in line.text.splitlines())
-    return any(each and not each.startswith(shown) for each in said)
+    return any(text and not text.startswith(shown) for text in said)
 
 
 def _failures(digest: Digest) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def _threats(digest: Digest) -> dict[str, Any]:
         ]
         tables.append((low, digest.title_of((low.model, low.dataset)), sorted(lines, key=_left)))
     return {
-        "conclusions": [each.text for each in audit_words.conclusions(digest.record)],
+        "conclusions": [text.text for text in audit_words.conclusions(digest.record)],
         "gaps": gap_lines(digest.summary.lowest),
         "tables": tables,
     }
@@ -394,7 +394,7 @@ def _cases(digest: Digest) -> dict[str, Any]:
     if not digest.lines:
         return {}
     known = {line.row.node_id for line in digest.lines} | set(digest.unknown)
-    elsewhere = sum(each.node_id not in known for each in digest.record.planned)
+    elsewhere = sum(row.node_id not in known for row in digest.record.planned)
     shown = [each for each in filled(digest.lines) if each.page and each.name not in ON_THE_LEFT]
     return {"groups": digest.groups, "columns": shown, "elsewhere": elsewhere}
 
@@ -404,7 +404,7 @@ def _rank_tile(digest: Digest) -> list[Tile]:
     ranked = digest.record.ranks.standings
     if not ranked or digest.several_models:
         return []
-    first = [each for each in ranked if each.board == ranked[0].board]
+    first = [row for row in ranked if row.board == ranked[0].board]
     worst = max(first, key=lambda each: each.rank / each.competitors)
     where = f"{worst.board}, {worst.dataset}/{worst.difficulty}"
     return [Tile("Lowest rank", str(worst.rank), f"of {worst.competitors} on {where}")]
