@@ -29,7 +29,7 @@ from grb_check import Trained, datasets
 from grb_check.conformance.check import check_property
 from grb_check.conformance.check_model import trained_model
 from grb_check.conformance.model import CheckedModel
-from grb_check.conformance.properties import Found, names_of
+from grb_check.conformance.properties import PropertyResult, names_of
 from grb_check.errors import GrbCheckError
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.models.zoo import CONTRASTIVE, ZOO
@@ -56,7 +56,7 @@ def checked(model: Model, dataset: str) -> CheckedModel:
     return trained_model(evaluator, as_subject(model), source)
 
 
-def found_of(model: CheckedModel, leave_out: Sequence[str] = ()) -> list[Found]:
+def found_of(model: CheckedModel, leave_out: Sequence[str] = ()) -> list[PropertyResult]:
     """Return what was found of each property."""
     names = names_of(of_graphs=model.of_graphs)
     return [check_property(model, name) for name in names if name not in leave_out]

@@ -26,7 +26,7 @@ from grb_check.evaluation.repeats import reference_scores
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import (
     SHIPPED_REFERENCES,
-    Content,
+    ReferencesContent,
     Trial,
     attack_surrogates,
     reference_key,
@@ -35,7 +35,7 @@ from grb_check.evaluation.trials import (
 from grb_check.files.versions import versions
 from grb_check.ranking.boards.board import NO_ATTACK
 from grb_check.ranking.boards.files import measured_board
-from grb_check.store.pack import SHIPPED, Wanted, write_pack
+from grb_check.store.pack import SHIPPED, PerturbationRequest, write_pack
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
@@ -56,9 +56,9 @@ def trials(store: Store) -> Iterator[tuple[Case, Trial]]:
                 yield case, trial
 
 
-def perturbations() -> Iterator[tuple[Wanted, Perturbation | GradientError]]:
+def perturbations() -> Iterator[tuple[PerturbationRequest, Perturbation | GradientError]]:
     """All black-box perturbations that the cases may need, none of which is taken from a store."""
-    made: set[Wanted] = set()
+    made: set[PerturbationRequest] = set()
     for _, trial in trials(Store(None)):
         for wanted, each in wanted_by(trial).items():
             if wanted in made:
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     store = open_store(place_of(options.store, "--store")) if options.store else Store(None)
     about = (f"{TRAININGS} trainings of each reference, see python -m benchmarks.shipped",)
-    content = Content(about=about, environment=versions(), cases=dict(references(store)))
+    content = ReferencesContent(about=about, environment=versions(), cases=dict(references(store)))
     write_references(content, SHIPPED_REFERENCES)
     sys.stdout.write(f"{SHIPPED_REFERENCES}: {len(content.cases)} cases\n")
     return 0

@@ -44,7 +44,7 @@ from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, verify
 from grb_check.errors import UsageError
 from grb_check.evaluation.trials import describe_threat
-from grb_check.store.pack import Wanted, write_pack
+from grb_check.store.pack import PerturbationRequest, write_pack
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -96,7 +96,7 @@ def graph_of(arrays: Arrays, graph: str, split: int) -> Data:
 
 def perturbations(
     arrays: Arrays, path: Path, graph: str, split: int, budgets: Sequence[float | None]
-) -> Iterator[tuple[Wanted, Perturbation]]:
+) -> Iterator[tuple[PerturbationRequest, Perturbation]]:
     """Yield what a pack has for a dataset that was written to a path."""
     places = datasets.Places(split="given", training="transductive", features="rows")
     dataset = datasets.load(datasets.find(str(path), places))
@@ -116,7 +116,7 @@ def perturbations(
             perturbation = edges.perturbation(edges.encode(pairs))
             verify(perturbation, dataset.graph, threat)
             for seed in REPEATS:
-                wanted = Wanted(
+                wanted = PerturbationRequest(
                     fingerprint=dataset.fingerprint(),
                     difficulty="full",
                     scenario="modification",

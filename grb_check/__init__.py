@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from grb_check.cases.outcomes import Measurement, Outcome
     from grb_check.cases.verdicts import Verdict
     from grb_check.conformance.check_model import check_model
-    from grb_check.conformance.properties import Found
+    from grb_check.conformance.properties import PropertyResult
     from grb_check.errors import (
         AttackError,
         BudgetError,
@@ -44,7 +44,6 @@ __all__ = [
     "Case",
     "DataError",
     "Encoder",
-    "Found",
     "Gate",
     "GrbCheckError",
     "Measurement",
@@ -52,6 +51,7 @@ __all__ = [
     "Outcome",
     "Perturbation",
     "PropertyError",
+    "PropertyResult",
     "SelfTrained",
     "StructuralSettings",
     "Trained",
@@ -78,10 +78,11 @@ _HOMES = {
         "GrbCheckError",
         "ModelError",
         "PropertyError",
+        "PropertyResult",
         "UsageError",
     ),
     "conformance.check_model": ("check_model",),
-    "conformance.properties": ("Found",),
+    "conformance.properties": ("PropertyResult",),
     "evaluation.evaluator": ("evaluate",),
     "execution.run": ("run",),
     "cases.verdicts": ("Verdict",),

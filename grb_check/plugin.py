@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grb_check.cases.case import Case
     from grb_check.cases.outcomes import CaseResult, Outcome
     from grb_check.cases.verdicts import Verdict
-    from grb_check.failures.record_failure import Kept
+    from grb_check.failures.record_failure import SavedFailure
     from grb_check.session.run import Run
     from grb_check.settings.settings import Settings
 
@@ -30,7 +30,7 @@ ALL_GPUS = pytest.StashKey["str | None"]()
 RECORD = pytest.StashKey[dict[str, Any]]()
 MODEL = pytest.StashKey[Any]()
 RESULT: pytest.StashKey[CaseResult] = pytest.StashKey()
-KEPT = pytest.StashKey["Kept"]()
+KEPT = pytest.StashKey["SavedFailure"]()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -280,7 +280,7 @@ def _book(item: pytest.Item, result: CaseResult) -> None:
     item.stash[RESULT] = result
 
 
-def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:
+def _keep(item: pytest.Item, verdict: Verdict | None) -> SavedFailure | None:
     """Keep the perturbations that a test failed under, if the settings say so."""
     kept = _run(item.config).runner.keep(item, item.stash[MODEL], item.stash[RESULT], verdict)
     if kept is not None:

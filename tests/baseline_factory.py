@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mutants import new_digest
 
 from grb_check.files.text import fit_line
-from grb_check.gate.baselines.files import Content, Entry, Pin, Saved
+from grb_check.gate.baselines.files import BaselineCase, BaselineContent, BaselineFile, Pin
 
 VERSIONS: Final = {"grb_check": "0.1.0", "torch": "2.13.0"}
 
@@ -21,7 +21,7 @@ def entry(
     weights: Sequence[str] | None = None,
     perturbations: Sequence[str] | None = None,
     **fields: object,
-) -> Entry:
+) -> BaselineCase:
     """An entry from which targets are right under the attack, in each repeat; all are without."""
     bits = tuple(np.packbits(np.array(each, bool)).tobytes() for each in right)
     numbers = [f"{number:04x}" for number in range(len(right))]
@@ -37,10 +37,10 @@ def entry(
         "weights": tuple(numbers if weights is None else weights),
         "perturbations": tuple(numbers if perturbations is None else perturbations),
     }
-    return Entry(**{**given, **fields})  # type: ignore[arg-type]
+    return BaselineCase(**{**given, **fields})  # type: ignore[arg-type]
 
 
-def accuracies(values: Sequence[float], targets: int = 100, name: str = "w") -> Entry:
+def accuracies(values: Sequence[float], targets: int = 100, name: str = "w") -> BaselineCase:
     """An entry of a model retrained for each repeat, with these attacked accuracies."""
     ranks = np.arange(targets)
     return entry(
@@ -50,20 +50,22 @@ def accuracies(values: Sequence[float], targets: int = 100, name: str = "w") -> 
 
 
 def saved(
-    kept: Mapping[str, Entry], pinned: Mapping[str, Entry] | None = None, label: str = ""
-) -> Saved:
+    kept: Mapping[str, BaselineCase],
+    pinned: Mapping[str, BaselineCase] | None = None,
+    label: str = "",
+) -> BaselineFile:
     """A baseline of these entries; its pin has the same, but for those given."""
     pin = Pin(label=label, versions=VERSIONS, entries={**kept, **(pinned or {})})
-    return Saved(entries=kept, versions=VERSIONS, pin=pin)
+    return BaselineFile(entries=kept, versions=VERSIONS, pin=pin)
 
 
 def resealed(file: dict[str, Any]) -> str:
     """The text of a changed file, with the digest of its present content."""
-    return json.dumps(file | {"digest": new_digest(file, Content)})
+    return json.dumps(file | {"digest": new_digest(file, BaselineContent)})
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> Entry:
+def entries(draw: st.DrawFn) -> BaselineCase:
     """Any small entry."""
     targets, repeats = draw(st.integers(1, 40)), draw(st.integers(1, 4))
     bits = st.lists(st.booleans(), min_size=targets, max_size=targets)

@@ -14,7 +14,7 @@ from outcome_factory import finding, outcome
 from grb_check.cases.case import Case, case_of, is_node_id, node_path
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import Outcome
-from grb_check.cases.shards import Plan
+from grb_check.cases.shards import ShardPlan
 from grb_check.cases.verdicts import Comparison
 from grb_check.files.text import fit_all
 from grb_check.gate.limits import Gate, judge
@@ -170,7 +170,7 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
         msgspec.convert(_encodable(settings), RunSettings),
         rows,
         missing=missing,
-        plan=Plan(cases=tuple(built_in)),
+        plan=ShardPlan(cases=tuple(built_in)),
         boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,

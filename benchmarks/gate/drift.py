@@ -20,7 +20,7 @@ from benchmarks.rows import Row, markdown
 from grb_check.cases.case import Case
 from grb_check.gate.baselines.baseline import ALPHA, JOINT_SHARE, LOSS_MARGIN
 from grb_check.gate.baselines.compare import compare
-from grb_check.gate.baselines.files import Entry, Pair, Saved
+from grb_check.gate.baselines.files import BaselineCase, BaselineFile, Pair
 from grb_check.gate.baselines.joint import compare_groups, compare_with_pin, groups_of, updated
 
 VARIANT = "gcn"
@@ -73,14 +73,14 @@ def first_red(
     pinned, others = seeds[:repeats], seeds[repeats:]
     attack = rounds_of(bits.shape[1], repeats, rng)
 
-    def measured(chosen: np.ndarray, commit: int) -> dict[Case, Entry]:
+    def measured(chosen: np.ndarray, commit: int) -> dict[Case, BaselineCase]:
         found = {}
         for place, name in enumerate(pool.cases):
             right = worse(bits[chosen, attack, place], points * commit, rng)
             found[case_of(name)] = entry(right, f"{commit}-", chosen)
         return found
 
-    saved, _ = updated(Saved(), _by_id(measured(pinned, 0)), {})
+    saved, _ = updated(BaselineFile(), _by_id(measured(pinned, 0)), {})
     first: dict[str, int | None] = dict.fromkeys(REFERENCES)
     for commit in range(1, commits + 1):
         now = measured(rng.choice(others, repeats, replace=False), commit)
@@ -91,7 +91,7 @@ def first_red(
     return first
 
 
-def _red(saved: Saved, now: dict[Case, Entry]) -> dict[str, bool]:
+def _red(saved: BaselineFile, now: dict[Case, BaselineCase]) -> dict[str, bool]:
     """Whether the run fails, through each reference."""
     alpha = ALPHA * (1.0 - JOINT_SHARE) / len(now)
     pairs = [Pair(case, saved.entries[case.id], each) for case, each in now.items()]
@@ -108,5 +108,5 @@ def _red(saved: Saved, now: dict[Case, Entry]) -> dict[str, bool]:
     }
 
 
-def _by_id(entries: dict[Case, Entry]) -> dict[str, Entry]:
+def _by_id(entries: dict[Case, BaselineCase]) -> dict[str, BaselineCase]:
     return {case.id: each for case, each in entries.items()}

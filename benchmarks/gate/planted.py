@@ -14,7 +14,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline
 from grb_check.gate.baselines.compare import compare
-from grb_check.gate.baselines.files import Entry, Pair, Saved
+from grb_check.gate.baselines.files import BaselineCase, BaselineFile, Pair
 
 Bits = NDArray[np.int8]
 Indices = NDArray[np.int64]
@@ -152,7 +152,7 @@ def compared(pairs: Sequence[Pair]) -> Verdicts:
     baseline = Baseline(
         path=Path(),
         margin=LOSS_MARGIN,
-        saved=Saved(entries={pair.case.id: pair.before for pair in pairs}),
+        saved=BaselineFile(entries={pair.case.id: pair.before for pair in pairs}),
     )
     cases = tuple(compare(pair, LOSS_MARGIN, baseline.alpha) for pair in pairs)
     group = (pairs[0].case.model, pairs[0].case.dataset)
@@ -177,7 +177,7 @@ def case_of(name: str) -> Case:
 
 def entry(
     right: Bits, name: str, seeds: Indices, clean: Bits | None = None, *, pretrained: bool = False
-) -> Entry:
+) -> BaselineCase:
     """Return the entry of the baseline file; `right` and `clean` are [repeats, targets].
 
     Without `clean`, every target is right without attack.
@@ -188,7 +188,7 @@ def entry(
         tuple(np.packbits(row[:targets] == 1).tobytes() for row in side)
         for side in (without, right)
     )
-    return Entry(
+    return BaselineCase(
         dataset="",
         attack="",
         threat="",

@@ -22,7 +22,7 @@ from benchmarks.scheduling.record import TRAINING, read
 from grb_check.attacks.names import WORST
 from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.suites import SUITES
-from grb_check.execution.measuring import Part, end, plan
+from grb_check.execution.measuring import TimedPart, end, plan
 
 FILE: Final = Path(__file__).parent / "durations.jsonl"
 RUNS: Final = (
@@ -132,7 +132,7 @@ def durations(recorded: Sequence[Row], datasets: Sequence[str], store: str) -> D
 
 
 def simulate(
-    cases: Mapping[Case, int], truth: Durations, parts: Sequence[Part], workers: int
+    cases: Mapping[Case, int], truth: Durations, parts: Sequence[TimedPart], workers: int
 ) -> Simulated:
     """Return what the parts cost if each worker takes the next one when it is free.
 

@@ -25,7 +25,7 @@ from grb_check.cases.suites import SUITES
 from grb_check.conformance.properties import PROPERTIES
 from grb_check.datasets.catalogue import GRAPH_SETS, known_names
 from grb_check.datasets.published import SIZES, sizes
-from grb_check.models.zoo import CONTRASTIVE, ZOO, Entry
+from grb_check.models.zoo import CONTRASTIVE, ZOO, ZooModel
 from grb_check.settings import options
 from grb_check.settings.settings import OPTIONS
 
@@ -260,7 +260,7 @@ def encoders() -> str:
     return model_table(CONTRASTIVE)
 
 
-def model_table(rows: Iterable[Entry]) -> str:
+def model_table(rows: Iterable[ZooModel]) -> str:
     """Return one row for each factory."""
     lines = [(f"`{each.target}`", each.title, each.about) for each in rows]
     return table(("factory", "in papers' tables", ""), lines)

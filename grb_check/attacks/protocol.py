@@ -72,7 +72,7 @@ class Moves:
 
 
 @dataclass(frozen=True, eq=False)
-class Changed:
+class ChangedLogits:
     """The targets that candidates change; the logits of all others stay as they are.
 
     Attributes:
@@ -98,7 +98,7 @@ class FlipTrials(Protocol):
         """Return float [t, c] in the current graph."""
         ...
 
-    def tried(self, moves: Moves) -> Changed:
+    def tried(self, moves: Moves) -> ChangedLogits:
         """Return what each candidate changes; the current graph stays as it is."""
         ...
 
@@ -112,7 +112,7 @@ def one_move(pairs: Tensor) -> Moves:
     return Moves(pairs, torch.zeros_like(pairs[0]), 1)
 
 
-def joined(parts: Sequence[Changed], counts: Sequence[int]) -> Changed:
+def joined(parts: Sequence[ChangedLogits], counts: Sequence[int]) -> ChangedLogits:
     """Return the changes of candidates that were tried in parts, numbered through.
 
     Args:
@@ -121,7 +121,7 @@ def joined(parts: Sequence[Changed], counts: Sequence[int]) -> Changed:
     """
     firsts = accumulate(counts, initial=0)
     owners = [part.owner + first for part, first in zip(parts, firsts, strict=False)]
-    return Changed(
+    return ChangedLogits(
         torch.cat(owners),
         torch.cat([part.place for part in parts]),
         torch.cat([part.logits for part in parts]),

@@ -19,14 +19,14 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 Result = Literal["pass", "fail", "error", "skip", "xfail", "xpass"]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class RecordPart(msgspec.Struct, frozen=True, kw_only=True):
     """An object of the file. Unknown fields are ignored: a later release may have added some.
 
     A field that is added has a default, so that earlier records are read.
     """
 
 
-class Evidence(Part, frozen=True):
+class Evidence(RecordPart, frozen=True):
     """The file with the perturbations of a failed case, and the command that replays it."""
 
     artifact: str
@@ -34,7 +34,7 @@ class Evidence(Part, frozen=True):
     smallest: CounterExample | None = None
 
 
-class CaseRecord(Part, frozen=True):
+class CaseRecord(RecordPart, frozen=True):
     """One case that came back.
 
     Attributes:

@@ -370,7 +370,7 @@ class RepeatResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class RunPerturbation:
     """A perturbation of a run.
 
     Attributes:

@@ -29,7 +29,7 @@ class Shard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ShardPlan:
     """The cases of the whole run, and those of this shard.
 
     Attributes:
@@ -63,7 +63,7 @@ def parse_shard(text: str) -> Shard:
     return Shard(int(found[1]), int(found[2]))
 
 
-def plan(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float]) -> Plan:
+def plan(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float]) -> ShardPlan:
     """Return the cases that this shard of a run has to run.
 
     Args:
@@ -72,10 +72,10 @@ def plan(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float
         seconds: durations of cases by id; see `cut`.
     """
     if shard is None:
-        return Plan(cases=tuple(cases), own=tuple(cases))
+        return ShardPlan(cases=tuple(cases), own=tuple(cases))
     shares = cut([case.id for case in cases], seconds, shard.count)
     mine = set(shares[shard.index - 1])
-    return Plan(
+    return ShardPlan(
         cases=tuple(cases),
         own=tuple(case for case in cases if case.id in mine),
         shard=shard,

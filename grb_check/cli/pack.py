@@ -86,10 +86,10 @@ def run(options: argparse.Namespace) -> int:
     check_output("--out", out)
     record = read(expanded(options.run_record))
     # Imports torch, which a wrong command line does not need.
-    from grb_check.cli.packing import Making, write
+    from grb_check.cli.packing import PackSources, write
 
     sys.path.insert(0, str(Path.cwd()))
-    making = Making(
+    making = PackSources(
         record=record,
         store=_store(options.store),
         datasets=options.dataset,

@@ -22,13 +22,13 @@ from grb_check.evaluation.repeats import described
 from grb_check.evaluation.trials import Trial, describe_threat, on_surrogates, wanted_of
 from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS, measured_with
 from grb_check.reports.record import RunRecord, environment_of
-from grb_check.store.pack import Pack, Wanted, write_pack
+from grb_check.store.pack import Pack, PerturbationRequest, write_pack
 from grb_check.store.place import StorePlace, open_store
 from grb_check.user_code.calls import restored
 
 
 @dataclass(frozen=True, kw_only=True)
-class Making:
+class PackSources:
     """Everything that a pack is made from.
 
     Attributes:
@@ -48,7 +48,7 @@ class Making:
     device: str
 
 
-def write(making: Making, path: Path, licence: str) -> Pack:
+def write(making: PackSources, path: Path, licence: str) -> Pack:
     """Write the pack.
 
     Raises:
@@ -93,8 +93,8 @@ class _Differ(Exception):
 
 
 def _all(
-    making: Making, evaluator: Evaluator, outcomes: Sequence[Outcome]
-) -> Iterator[tuple[Wanted, Perturbation | GradientError]]:
+    making: PackSources, evaluator: Evaluator, outcomes: Sequence[Outcome]
+) -> Iterator[tuple[PerturbationRequest, Perturbation | GradientError]]:
     """Yield what each perturbation is for, and the perturbation.
 
     Raises:
@@ -104,7 +104,7 @@ def _all(
     sources = {
         name: _source(making, name) for name in {outcome.case.dataset for outcome in outcomes}
     }
-    digests: dict[Wanted, str] = {}
+    digests: dict[PerturbationRequest, str] = {}
     differing = []
     for outcome in sorted(
         outcomes, key=lambda outcome: outcome.case.dataset
@@ -137,7 +137,7 @@ def _pair(text: str) -> Pair:
     return scenario, name
 
 
-def _source(making: Making, name: str) -> Source:
+def _source(making: PackSources, name: str) -> Source:
     """Return a dataset of the run.
 
     Raises:
@@ -194,7 +194,7 @@ def _trials(
 
 
 def _as_recorded(
-    trials: Sequence[Trial], repeat: Measurement, digests: Mapping[Wanted, str]
+    trials: Sequence[Trial], repeat: Measurement, digests: Mapping[PerturbationRequest, str]
 ) -> bool:
     """Whether the perturbation of a repeat, unless it was made for the victim, is that of the run.
 

@@ -37,7 +37,7 @@ from grb_check.errors import (
     one_line,
 )
 from grb_check.failures import evidence
-from grb_check.failures.evidence import Evidence, KeptModel, KeptRepeat
+from grb_check.failures.evidence import Evidence, SavedModel, SavedRepeat
 from grb_check.files.versions import versions
 from grb_check.settings.model_specs import read_models
 
@@ -52,16 +52,16 @@ STOP: Final = 128
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _ReplayedRepeat:
     """The result of a repeat now, beside the recorded one."""
 
-    recorded: KeptRepeat
+    recorded: SavedRepeat
     clean: float
     attacked: float
     same_weights: bool
 
     @property
-    def now(self) -> KeptRepeat:
+    def now(self) -> SavedRepeat:
         return replace(self.recorded, clean=self.clean, attacked=self.attacked)
 
     @property
@@ -150,7 +150,7 @@ def _replay(options: argparse.Namespace) -> int:
     return FAILS if wrong else PASSES
 
 
-def _model(options: argparse.Namespace, kept: Evidence) -> KeptModel:
+def _model(options: argparse.Namespace, kept: Evidence) -> SavedModel:
     """Return the model to test: the named one, else the recorded one.
 
     Raises:
@@ -165,7 +165,7 @@ def _model(options: argparse.Namespace, kept: Evidence) -> KeptModel:
         )
     spec = read_models([given], args)[0]
     as_recorded = spec.target == kept.model.target and not args
-    return KeptModel(
+    return SavedModel(
         name=kept.model.name if spec.target == kept.model.target else spec.label,
         target=spec.target,
         args=kept.model.args if as_recorded else spec.args,
@@ -219,7 +219,7 @@ def _evaluator(device: str) -> Evaluator:
     return Evaluator(store=Store(None), device=device)
 
 
-def _subject(model: KeptModel) -> Subject:
+def _subject(model: SavedModel) -> Subject:
     from grb_check.victims.subject import as_subject  # imports torch
 
     return as_subject(model.target, model.args, model.name)
@@ -253,8 +253,8 @@ def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
 
 
 def _measure(
-    evaluator: Evaluator, subject: Subject, source: Source, kept: Evidence, repeat: KeptRepeat
-) -> _Measured:
+    evaluator: Evaluator, subject: Subject, source: Source, kept: Evidence, repeat: SavedRepeat
+) -> _ReplayedRepeat:
     from grb_check.attacks.threat import verify  # imports torch
     from grb_check.failures.replay import replaying
 
@@ -262,10 +262,10 @@ def _measure(
         verify(repeat.perturbation, replay.graph, replay.threat)
         after = replay.accuracy(replay.after(repeat.perturbation))
         same = replay.model.weights == repeat.weights
-        return _Measured(repeat, replay.accuracy(replay.before), after, same)
+        return _ReplayedRepeat(repeat, replay.accuracy(replay.before), after, same)
 
 
-def _opening(kept: Evidence, model: KeptModel, device: str) -> Iterator[str]:
+def _opening(kept: Evidence, model: SavedModel, device: str) -> Iterator[str]:
     yield f"{kept.case.id} of {model.name}, {count(len(kept.repeats), 'repeat')}"
     yield f"recorded: {kept.message}"
     now = versions()
@@ -280,7 +280,7 @@ def _opening(kept: Evidence, model: KeptModel, device: str) -> Iterator[str]:
         yield f"recorded with {'; '.join(differing)}"
 
 
-def _line(name: str, measured: _Measured) -> str:
+def _line(name: str, measured: _ReplayedRepeat) -> str:
     now, then = measured.now, measured.recorded
     line = f"{name}: clean {now.clean:.1%} -> attacked {now.attacked:.1%}, drop {now.drop:.1%}"
     if measured.as_recorded:
@@ -291,7 +291,7 @@ def _line(name: str, measured: _Measured) -> str:
     )
 
 
-def _verdict(kept: Evidence, measured: Sequence[_Measured]) -> str:
+def _verdict(kept: Evidence, measured: Sequence[_ReplayedRepeat]) -> str:
     """Write the result over all repeats, and return what is wrong; empty if nothing is."""
     clean = statistics.fmean(row.clean for row in measured)
     attacked = statistics.fmean(row.attacked for row in measured)
@@ -317,7 +317,7 @@ def _verdict(kept: Evidence, measured: Sequence[_Measured]) -> str:
     return wrong
 
 
-def _of_victim(repeat: KeptRepeat) -> bool:
+def _of_victim(repeat: SavedRepeat) -> bool:
     return repeat.method in ("adaptive", "score-based")
 
 

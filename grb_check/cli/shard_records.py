@@ -11,7 +11,7 @@ import msgspec
 
 from grb_check.cases.case import case_of, is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.shards import Plan
+from grb_check.cases.shards import ShardPlan
 from grb_check.errors import UsageError, count
 from grb_check.reports.record import ModelSettings, RunRecord
 from grb_check.settings.raw_values import split_at_commas
@@ -22,14 +22,14 @@ _COMPARED: Final = ("margin", "alpha", "tests", "digest")  # of the baseline
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ShardRecord:
     """The record of a part, and the name of its file."""
 
     name: str
     record: RunRecord
 
 
-def check_alike(parts: Sequence[Part]) -> None:
+def check_alike(parts: Sequence[ShardRecord]) -> None:
     """Refuse parts that are not of one run.
 
     Raises:
@@ -47,7 +47,7 @@ def check_alike(parts: Sequence[Part]) -> None:
         _check_cut(first, other)
 
 
-def joined_rows(parts: Sequence[Part]) -> list[CaseRecord]:
+def joined_rows(parts: Sequence[ShardRecord]) -> list[CaseRecord]:
     """Return the cases of all parts in the order of reports.
 
     Raises:
@@ -68,7 +68,7 @@ def joined_rows(parts: Sequence[Part]) -> list[CaseRecord]:
     return sorted(joined, key=lambda row: (row.case.order, row.node_id))
 
 
-def joined_plan(parts: Sequence[Part], rows: Sequence[CaseRecord]) -> Plan:
+def joined_plan(parts: Sequence[ShardRecord], rows: Sequence[CaseRecord]) -> ShardPlan:
     """Return the plan of the whole run.
 
     A case that one part left out and another one ran counts as run.
@@ -77,14 +77,16 @@ def joined_plan(parts: Sequence[Part], rows: Sequence[CaseRecord]) -> Plan:
     left_out = {each for part in parts for each in part.record.deselected} - reported
     named = (case_of(each.node_id) for each in parts[0].record.planned)
     planned = tuple(case for case in named if case is not None)
-    return Plan(
+    return ShardPlan(
         cases=planned,
         own=planned,
         deselected=tuple(case.id for case in planned if case.id in left_out),
     )
 
 
-def joined_missing(parts: Sequence[Part], rows: Sequence[CaseRecord], plan: Plan) -> list[str]:
+def joined_missing(
+    parts: Sequence[ShardRecord], rows: Sequence[CaseRecord], plan: ShardPlan
+) -> list[str]:
     """Return node ids of the cases on which no part has a verdict."""
     lost = {each for part in parts for each in part.record.missing}
     known = {row.case.id for row in rows} | set(plan.deselected)
@@ -92,7 +94,7 @@ def joined_missing(parts: Sequence[Part], rows: Sequence[CaseRecord], plan: Plan
     return sorted(lost | set(never))
 
 
-def absent(parts: Sequence[Part]) -> list[str]:
+def absent(parts: Sequence[ShardRecord]) -> list[str]:
     """Return the parts that were not given, as `3/4`."""
     shards = [part.record.shard for part in parts if part.record.shard is not None]
     if not shards:
@@ -101,7 +103,7 @@ def absent(parts: Sequence[Part]) -> list[str]:
     return [f"{index}/{number}" for index in range(1, number + 1) if index not in here]
 
 
-def joined_environment(parts: Sequence[Part]) -> dict[str, str]:
+def joined_environment(parts: Sequence[ShardRecord]) -> dict[str, str]:
     """Return the versions; all of them if parts differ."""
     seen: dict[str, dict[str, None]] = {}
     for part in parts:
@@ -110,7 +112,7 @@ def joined_environment(parts: Sequence[Part]) -> dict[str, str]:
     return {name: " and ".join(versions) for name, versions in seen.items()}
 
 
-def joined_models(parts: Sequence[Part]) -> tuple[ModelSettings, ...]:
+def joined_models(parts: Sequence[ShardRecord]) -> tuple[ModelSettings, ...]:
     """Return the models of the run; all sources if parts differ."""
     of_parts = zip(*(part.record.settings.models for part in parts), strict=True)
     return tuple(
@@ -137,7 +139,7 @@ def _shared(record: RunRecord) -> Mapping[str, Any]:
     return {**settings, **compared}
 
 
-def _check_cut(first: Part, other: Part) -> None:
+def _check_cut(first: ShardRecord, other: ShardRecord) -> None:
     """Refuse parts of other cases, or cut in another way."""
     cuts = [
         (each.record.shard.count, each.record.shard.plan) if each.record.shard else (1, "")

@@ -19,7 +19,7 @@ from grb_check.conformance.model import (
     NotApplicableError,
     check_same,
 )
-from grb_check.conformance.properties import Found
+from grb_check.conformance.properties import PropertyResult
 from grb_check.conformance.results import as_found
 from grb_check.strategies import graphs
 
@@ -69,7 +69,7 @@ ONCE: Final[Mapping[str, Once]] = MappingProxyType(
 )
 
 
-def check_property(model: CheckedModel, name: str) -> Found:
+def check_property(model: CheckedModel, name: str) -> PropertyResult:
     """Return whether a trained model has a property.
 
     Args:
@@ -84,16 +84,16 @@ def check_property(model: CheckedModel, name: str) -> Found:
             check = ON_GRAPHS[name] if name in ON_GRAPHS else _as_variant(model, *VARIANTS[name])
             _on_drawn_graphs(model, name, check, notes)
     except NotApplicableError as error:
-        return Found(name=name, result="skip", message=str(error))
+        return PropertyResult(name=name, result="skip", message=str(error))
     except BrokenPropertyError as error:
         return as_found(name, error)
     except errors.Flaky as error:
         return as_found(name, _first_broken(error))
     except (errors.Unsatisfiable, errors.FailedHealthCheck):
-        return Found(
+        return PropertyResult(
             name=name, result="skip", message="the graphs that it needs have no finite logits"
         )
-    return Found(name=name, result="pass", message=next(filter(None, notes), ""))
+    return PropertyResult(name=name, result="pass", message=next(filter(None, notes), ""))
 
 
 def _as_variant(model: CheckedModel, what: str, make: Variant) -> OnGraph:

@@ -8,7 +8,7 @@ from pathlib import Path
 from grb_check import datasets
 from grb_check.conformance.check import check_property
 from grb_check.conformance.model import CheckedModel
-from grb_check.conformance.properties import PROPERTIES, Found, names_of
+from grb_check.conformance.properties import PROPERTIES, PropertyResult, names_of
 from grb_check.datasets.dataset import GraphDataset
 from grb_check.errors import PropertyError, choose, count
 from grb_check.evaluation.evaluator import Evaluator
@@ -25,7 +25,7 @@ def check_model(
     model_args: Mapping[str, object] | None = None,
     data: Path | str | Sequence[Path | str] = (),
     device: str = "auto",
-) -> tuple[Found, ...]:
+) -> tuple[PropertyResult, ...]:
     """Train a model, and check properties that every sound model of graphs has.
 
     >>> import grb_check

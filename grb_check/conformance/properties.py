@@ -57,7 +57,7 @@ PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType({each.name: each fo
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class PropertyResult:
     """What was found of a property.
 
     Attributes:

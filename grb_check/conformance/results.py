@@ -8,19 +8,19 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.conformance.model import BrokenPropertyError
-from grb_check.conformance.properties import Found
+from grb_check.conformance.properties import PropertyResult
 
 WRITTEN_OUT: Final = 8  # columns of features that are written out with their zeros
 NO_EDGES: Final = "torch.empty(2, 0, dtype=torch.int64)"
 
 
-def as_found(name: str, error: BrokenPropertyError) -> Found:
+def as_found(name: str, error: BrokenPropertyError) -> PropertyResult:
     """Return the result of a property that does not hold."""
     graph = error.graph
     if graph is None:
-        return Found(name=name, result="fail", message=str(error))
+        return PropertyResult(name=name, result="fail", message=str(error))
     ends = graph.edge_index.T.tolist()
-    return Found(
+    return PropertyResult(
         name=name,
         result="fail",
         message=str(error),

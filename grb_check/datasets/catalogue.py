@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grb_check.datasets.formats import FORMATS
-from grb_check.datasets.source import MAX_NAME, NAME, Format, Places, Source, Wanted, expanded
+from grb_check.datasets.source import (
+    MAX_NAME,
+    NAME,
+    DatasetRequest,
+    Format,
+    Places,
+    Source,
+    expanded,
+)
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +148,7 @@ def anchored(spec: str, base: Path) -> str:
     return f"{name}{equals}{path}" if is_path else spec
 
 
-def _wanted(spec: str) -> Wanted:
+def _wanted(spec: str) -> DatasetRequest:
     name, equals, rest = spec.partition("=")
     if re.match("https?://", spec):
         msg = (
@@ -150,22 +158,22 @@ def _wanted(spec: str) -> Wanted:
         raise UsageError(msg)
     if equals and NAME.fullmatch(name):
         if ":" in rest and not _is_path(rest):
-            return Wanted(spec, name, rest, None)
+            return DatasetRequest(spec, name, rest, None)
         text = f"./{rest}" if rest in (*known_names(), *GRAPH_SETS) else rest  # a directory
-        return Wanted(spec, name, text, expanded(rest))
+        return DatasetRequest(spec, name, text, expanded(rest))
     is_known = spec in (*known_names(), *GRAPH_SETS)
     if not is_known and _is_path(spec):
-        return Wanted(spec, "", spec, expanded(spec))
+        return DatasetRequest(spec, "", spec, expanded(spec))
     if ":" not in spec and not NAME.fullmatch(spec):
         msg = (
             f"dataset {reprlib.repr(spec)}: a name consists of up to {MAX_NAME} letters, digits, "
             f"'.', '_' and '-'; give a path as name=path"
         )
         raise UsageError(msg)
-    return Wanted(spec, "", spec, None)
+    return DatasetRequest(spec, "", spec, None)
 
 
-def _candidates(wanted: Wanted, places: Places) -> Iterable[Source]:
+def _candidates(wanted: DatasetRequest, places: Places) -> Iterable[Source]:
     places = replace(places, folders=tuple(map(expanded, places.folders)))
     if wanted.path is not None or ":" in wanted.text:
         return _found(wanted, places)
@@ -179,7 +187,9 @@ def _candidates(wanted: Wanted, places: Places) -> Iterable[Source]:
     return sorted(_found(wanted, places), key=rank)
 
 
-def _found(wanted: Wanted, places: Places, formats: Sequence[Format] = FORMATS) -> Iterator[Source]:
+def _found(
+    wanted: DatasetRequest, places: Places, formats: Sequence[Format] = FORMATS
+) -> Iterator[Source]:
     for file_format in formats:
         yield from file_format.find(wanted, places)
 
@@ -191,7 +201,7 @@ def _is_path(text: str) -> bool:
     return "/" in text or os.sep in text or has_suffix or os.path.isdir(text)
 
 
-def _not_found(wanted: Wanted, places: Places, looked: list[Source]) -> str:
+def _not_found(wanted: DatasetRequest, places: Places, looked: list[Source]) -> str:
     spec = wanted.asked
     if wanted.path is not None:
         if looked:

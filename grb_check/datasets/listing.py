@@ -12,7 +12,7 @@ from grb_check.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class ListedDataset:
     """One line of the list.
 
     Attributes:
@@ -30,12 +30,12 @@ class Entry:
     state: str
 
 
-def entries(places: Places) -> list[Entry]:
+def entries(places: Places) -> list[ListedDataset]:
     """List every known dataset, single graphs first."""
     return [_entry(name, places) for name in (*known_names(), *GRAPH_SETS)]
 
 
-def _entry(name: str, places: Places) -> Entry:
+def _entry(name: str, places: Places) -> ListedDataset:
     size = sizes()[name]
     try:
         source = find(name, replace(places, download=False))
@@ -45,7 +45,7 @@ def _entry(name: str, places: Places) -> Entry:
     if source.of_graphs:
         state = f"set of graphs, {state}"
     texts = {figure: f"{size[figure]:,}" for figure in SIZES}
-    return Entry(name=name, state=state, **texts)
+    return ListedDataset(name=name, state=state, **texts)
 
 
 def _use(source: Source) -> str:

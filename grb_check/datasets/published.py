@@ -25,7 +25,7 @@ REBUILT: Final = 0.03  # relative tolerance of average degrees of a split that w
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class PublishedFigure:
     """A figure of a dataset and the published one.
 
     Attributes:
@@ -69,7 +69,7 @@ def degrees_of(dataset: Dataset) -> Tensor:
     return degrees
 
 
-def compare(dataset: Dataset) -> tuple[Figure, ...]:
+def compare(dataset: Dataset) -> tuple[PublishedFigure, ...]:
     """Return the figures of a dataset, each with the published one of its name."""
     row = published(dataset.name) or _sizes_of_others(dataset)
     counts = {
@@ -132,7 +132,7 @@ def _sizes_of_others(dataset: Dataset) -> Mapping[str, Any]:
     return {figure: row[figure] for figure in SIZES if figure in row}
 
 
-def _split_sizes(dataset: Dataset, is_published: bool) -> list[Figure]:
+def _split_sizes(dataset: Dataset, is_published: bool) -> list[PublishedFigure]:
     """Compare with GRB's shares (60 / 10 / 3 x 10 %); sizes may differ by rounding."""
     nodes = dataset.num_nodes
     shares = {"train": 0.6, "val": 0.1, "easy": 0.1, "medium": 0.1, "hard": 0.1}
@@ -144,21 +144,25 @@ def _split_sizes(dataset: Dataset, is_published: bool) -> list[Figure]:
         agrees = not is_published or abs(found - wanted) <= slack
         expected = f"{wanted:,}" if is_published else ""
         figures.append(
-            Figure(name=f"{part} nodes", found=f"{found:,}", expected=expected, agrees=agrees)
+            PublishedFigure(
+                name=f"{part} nodes", found=f"{found:,}", expected=expected, agrees=agrees
+            )
         )
     return figures
 
 
-def _count(name: str, found: int, expected: int | None) -> Figure:
+def _count(name: str, found: int, expected: int | None) -> PublishedFigure:
     text = "" if expected is None else f"{expected:,}"
     agrees = expected is None or found == expected
-    return Figure(name=name, found=f"{found:,}", expected=text, agrees=agrees)
+    return PublishedFigure(name=name, found=f"{found:,}", expected=text, agrees=agrees)
 
 
-def _decimal(name: str, found: float, expected: Sequence[float] | None, slack: float) -> Figure:
+def _decimal(
+    name: str, found: float, expected: Sequence[float] | None, slack: float
+) -> PublishedFigure:
     text = " or ".join(f"{value:.2f}" for value in expected or ())
     agrees = expected is None or any(abs(found - value) <= slack for value in expected)
-    return Figure(name=name, found=f"{found:.2f}", expected=text, agrees=agrees)
+    return PublishedFigure(name=name, found=f"{found:.2f}", expected=text, agrees=agrees)
 
 
 @cache

@@ -88,7 +88,7 @@ class DataNotice(UserWarning):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DatasetRequest:
     """A dataset as the user named it.
 
     Attributes:
@@ -250,7 +250,7 @@ class Format:
             what `read` raises.
     """
 
-    find: Callable[[Wanted, Places], Iterable[Source]]
+    find: Callable[[DatasetRequest, Places], Iterable[Source]]
     read: Callable[[Source], Dataset | GraphSet]
     usage: str = ""
     files: Callable[[Source], Mapping[str, Path]] = only_file
@@ -264,7 +264,7 @@ class Format:
     tells_graphs: Callable[[Source], bool] | None = None
 
 
-def find_file(kind: Format, wanted: Wanted, places: Places) -> Iterator[Source]:
+def find_file(kind: Format, wanted: DatasetRequest, places: Places) -> Iterator[Source]:
     """Yield the single file of a path, or those of a name in the places."""
     if wanted.path is not None:
         if wanted.path.suffix.lower() in kind.suffixes and os.path.isfile(wanted.path):

@@ -24,7 +24,14 @@ from grb_check.attacks.registry import Pair
 from grb_check.attacks.threat import Perturbation, verify
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats
-from grb_check.cases.outcomes import CaseFacts, Finding, Made, Outcome, RepeatResult, outcome_of
+from grb_check.cases.outcomes import (
+    CaseFacts,
+    Finding,
+    Outcome,
+    RepeatResult,
+    RunPerturbation,
+    outcome_of,
+)
 from grb_check.datasets.dataset import AnyDataset
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import BudgetError, UsageError, choose, chosen, count
@@ -86,7 +93,7 @@ def stronger_transfers(
     victim: TrainedModel,
     trials: Mapping[Case, Trial],
     own: Mapping[Case, bytes],
-    made: Sequence[Made],
+    made: Sequence[RunPerturbation],
 ) -> dict[Case, Finding]:
     """Return a finding for each case of whose threat another model's perturbation is stronger.
 
@@ -385,7 +392,7 @@ class Evaluator:
         source: datasets.Source,
         own: Mapping[Case, bytes],
         seed: int,
-        made: Sequence[Made],
+        made: Sequence[RunPerturbation],
         selected: Sequence[Pair] = (),
     ) -> dict[Case, Finding]:
         """Try perturbations that were made for other models.

@@ -9,7 +9,7 @@ from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.evaluation.fallbacks import black_box_trials
 from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, wanted_of
-from grb_check.store.pack import Pack, Wanted, lacking
+from grb_check.store.pack import Pack, PerturbationRequest, lacking
 
 
 def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]]) -> None:
@@ -22,8 +22,8 @@ def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]]) -> Non
     Raises:
         UsageError: names the first case that lacks one, and what the pack has instead.
     """
-    lacks: dict[str, list[Wanted]] = {}
-    known: dict[Wanted, bool] = {}
+    lacks: dict[str, list[PerturbationRequest]] = {}
+    known: dict[PerturbationRequest, bool] = {}
     for case, trials in cases:
         for trial in trials:
             for wanted, black_box in wanted_by(trial).items():
@@ -41,7 +41,7 @@ def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]]) -> Non
         raise lacking(pack, lacks)
 
 
-def wanted_by(trial: Trial) -> Mapping[Wanted, Trial]:
+def wanted_by(trial: Trial) -> Mapping[PerturbationRequest, Trial]:
     """Return the black-box trials that a trial may need in its repeats, by what they want.
 
     A case in doubt has more repeats than its run.

@@ -61,7 +61,7 @@ def search(parts: Parts[Best], queries: int = QUERIES) -> Perturbation:
     return parts.perturbation(best)
 
 
-class _Met(NamedTuple):
+class _Answered(NamedTuple):
     """A perturbation, the model's answer to it, and the parts that it consists of."""
 
     perturbation: Perturbation
@@ -102,14 +102,14 @@ class ExchangedParts:
         self._allowed = allowed
         self._generator = generator
 
-    def best_start(self) -> _Met:
+    def best_start(self) -> _Answered:
         met = [
-            _Met(start, self._score(start), choice)
+            _Answered(start, self._score(start), choice)
             for start, choice in zip(self._starts, self._parts.choices, strict=False)
         ]
         return min(met, key=lambda each: each.score)
 
-    def improved(self, best: _Met, share: float) -> _Met:
+    def improved(self, best: _Answered, share: float) -> _Answered:
         choice = tuple(
             pool.swapped(chosen, max(1, int(share * chosen.numel())), self._generator)
             for pool, chosen in zip(self._parts.pools, best.choice, strict=True)
@@ -117,10 +117,10 @@ class ExchangedParts:
         candidate = self._parts.built(choice)
         if not self._allowed(candidate):
             return best
-        met = _Met(candidate, self._score(candidate), choice)
+        met = _Answered(candidate, self._score(candidate), choice)
         return met if met.score <= best.score else best
 
-    def perturbation(self, best: _Met) -> Perturbation:
+    def perturbation(self, best: _Answered) -> Perturbation:
         return best.perturbation
 
 
@@ -251,7 +251,7 @@ def _ranges(sizes: Sequence[int]) -> list[Tensor]:
     ]
 
 
-class _Chosen(NamedTuple):
+class _InjectedUnits(NamedTuple):
     """Injected nodes of all graphs: units int64 [k], see `_Injections`, and margins float [G]."""
 
     units: Tensor
@@ -285,30 +285,30 @@ class GraphInjections:
         self._margins = margins
         self._generator = generator
 
-    def best_start(self) -> _Chosen:
+    def best_start(self) -> _InjectedUnits:
         best, *others = (self._tried(units) for (units,) in self._parts.choices[: self._count])
         for other in others:
             best = self._better(best, other)
         return best
 
-    def improved(self, best: _Chosen, share: float) -> _Chosen:
+    def improved(self, best: _InjectedUnits, share: float) -> _InjectedUnits:
         (pool,) = self._parts.pools
         count = max(1, int(share * best.units.numel()))
         return self._better(best, self._tried(pool.swapped(best.units, count, self._generator)))
 
-    def perturbation(self, best: _Chosen) -> Perturbation:
+    def perturbation(self, best: _InjectedUnits) -> Perturbation:
         return self._parts.built((best.units,))
 
-    def _tried(self, units: Tensor) -> _Chosen:
-        return _Chosen(units, self._margins(self._parts.built((units,))).cpu())
+    def _tried(self, units: Tensor) -> _InjectedUnits:
+        return _InjectedUnits(units, self._margins(self._parts.built((units,))).cpu())
 
-    def _better(self, first: _Chosen, second: _Chosen) -> _Chosen:
+    def _better(self, first: _InjectedUnits, second: _InjectedUnits) -> _InjectedUnits:
         """For each graph the stronger nodes; of equals the second."""
         taken = second.margins >= first.margins
         kept = first.units[~taken[self._parts.graphs_of(first.units)]]
         new = second.units[taken[self._parts.graphs_of(second.units)]]
         margins = torch.maximum(first.margins, second.margins)
-        return _Chosen(torch.cat([kept, new]).sort().values, margins)
+        return _InjectedUnits(torch.cat([kept, new]).sort().values, margins)
 
 
 class _Flips(NamedTuple):

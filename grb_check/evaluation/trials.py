@@ -49,13 +49,13 @@ from grb_check.evaluation.perturbation_bytes import to_bytes
 from grb_check.evaluation.surrogates import Ensemble, kinds_for, references_on
 from grb_check.files.outputs import write_output
 from grb_check.files.typed_json import FileKind, encode, read
-from grb_check.store.pack import Pack, Wanted, lacking, shipped_pack
+from grb_check.store.pack import Pack, PerturbationRequest, lacking, shipped_pack
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 SHIPPED_REFERENCES: Final = Path(__file__).parent / "shipped" / "synthetic-cora.json"
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
+class ReferencesContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the file.
 
     Attributes:
@@ -71,7 +71,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 KIND: Final = FileKind(
     name="references",
-    type=Content,
+    type=ReferencesContent,
     format=1,
     wanted="install grb-check again, or make it again with python -m benchmarks.shipped",
 )
@@ -83,7 +83,7 @@ def shipped_references() -> dict[str, dict[str, Reference]]:
     return read(KIND, SHIPPED_REFERENCES).cases
 
 
-def write_references(content: Content, path: Path) -> None:
+def write_references(content: ReferencesContent, path: Path) -> None:
     """Write the file."""
     write_output(path, encode(KIND, content, __version__).encode())
 
@@ -292,9 +292,9 @@ def _from_pack(pack: Pack, trial: Trial) -> Perturbation:
     return perturbation
 
 
-def wanted_of(trial: Trial) -> Wanted:
+def wanted_of(trial: Trial) -> PerturbationRequest:
     """Return what a pack finds the black-box perturbation of a trial by."""
-    return Wanted(
+    return PerturbationRequest(
         fingerprint=trial.own.fingerprint,
         difficulty=trial.case.difficulty,
         scenario=trial.case.scenario,

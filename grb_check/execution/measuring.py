@@ -24,7 +24,7 @@ from grb_check.execution import tasks
 from grb_check.execution.calls import Calls, Pending
 from grb_check.execution.remaining import Remaining
 from grb_check.execution.tasks import Answer, Checked, ModelOnDataset, Setup, Step, Task
-from grb_check.execution.transfers import Transfers, Trying
+from grb_check.execution.transfers import Transfers, TransferTrial
 
 # Parts may take these shares of what each worker has to do: with smaller ones more victims are
 # trained twice, with larger ones workers wait for the last part. The plan that ends first counts.
@@ -33,7 +33,7 @@ TRAINING: Final = 10  # cases that a training is taken to be as long as
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class TimedPart:
     """Cases of one repeat of a model on a dataset, and how long they may take.
 
     Attributes:
@@ -47,7 +47,9 @@ class Part:
     seconds: float
 
 
-def plan(repeats: Mapping[Case, int], seconds: Mapping[str, float], workers: int) -> list[Part]:
+def plan(
+    repeats: Mapping[Case, int], seconds: Mapping[str, float], workers: int
+) -> list[TimedPart]:
     """Divide a run into parts, each for one victim, the longest first.
 
     One part for each victim, so that each is trained once; a victim whose cases would keep one
@@ -69,16 +71,16 @@ def plan(repeats: Mapping[Case, int], seconds: Mapping[str, float], workers: int
     victims, training = _by_victim(repeats), TRAINING * usual
     total = sum(training + _sum(cases, expected) for _, cases in victims)
 
-    def divided(share: float) -> list[Part]:
+    def divided(share: float) -> list[TimedPart]:
         limit = share * total / workers if workers > 1 else math.inf
         parts = [
-            Part(cases=tuple(each), seed=seed, seconds=training + _sum(each, expected))
+            TimedPart(cases=tuple(each), seed=seed, seconds=training + _sum(each, expected))
             for seed, cases in victims
             for each in _shares(cases, expected, limit, training)
         ]
         return sorted(parts, key=lambda part: -round(part.seconds, 3))
 
-    def length(parts: list[Part]) -> float:
+    def length(parts: list[TimedPart]) -> float:
         return round(end([part.seconds for part in parts], workers), 3)
 
     return min(map(divided, LARGEST), key=length)
@@ -307,8 +309,8 @@ class Measuring:
         ]
 
     def tried(
-        self, tryings: Sequence[Trying]
-    ) -> Iterator[tuple[Trying, Mapping[Case, Finding] | GrbCheckError]]:
+        self, tryings: Sequence[TransferTrial]
+    ) -> Iterator[tuple[TransferTrial, Mapping[Case, Finding] | GrbCheckError]]:
         """Try perturbations of the run on victims, which a worker may have to train again.
 
         Yields:

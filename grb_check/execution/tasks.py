@@ -158,7 +158,7 @@ class Answer:
     warnings: tuple[tuple[str, str, str, int], ...] = ()
 
 
-class Finished:
+class FinishedMeasurements:
     """Finished measurements, each under a key made from everything that it depends on.
 
     They are always kept, and used only if a run is resumed: what a model depends on is known as far
@@ -267,7 +267,9 @@ class Process:
             progress=progress,
             pack=None if setup.pack is None else setup.pack.open(),
         )
-        self.finished = Finished(self.evaluator, store, setup.selected, resume=setup.resume)
+        self.finished = FinishedMeasurements(
+            self.evaluator, store, setup.selected, resume=setup.resume
+        )
 
     def subject(self, on: ModelOnDataset) -> Subject:
         """Return the model, imported."""

@@ -14,12 +14,12 @@ from msgspec.structs import replace as replace_fields
 from grb_check.attacks.names import WORST, base_name
 from grb_check.cases.case import Case, by_model_and_dataset, is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.outcomes import Finding, Made, RepeatResult
+from grb_check.cases.outcomes import Finding, RepeatResult, RunPerturbation
 from grb_check.errors import GrbCheckError, count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trying:
+class TransferTrial:
     """What is tried on the victim of one repeat.
 
     Attributes:
@@ -31,14 +31,14 @@ class Trying:
 
     own: Mapping[Case, bytes]
     seed: int
-    made: Sequence[Made]
+    made: Sequence[RunPerturbation]
 
 
 class Transfers:
     """The perturbations of a run."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[Case, int], Made] = {}
+        self._made: dict[tuple[Case, int], RunPerturbation] = {}
         self._contents: dict[bytes, bytes] = {}  # each once: models share those of surrogates
         self._lost: dict[Case, None] = {}  # measured by an interrupted run
         self.untried: list[str] = []  # what was not tried, and why
@@ -49,7 +49,7 @@ class Transfers:
             if result.perturbation:
                 content = self._contents.setdefault(result.perturbation, result.perturbation)
                 knows = result.measurement.method != "black-box"
-                made = Made(case=case, knows_model=knows, perturbation=content)
+                made = RunPerturbation(case=case, knows_model=knows, perturbation=content)
                 self._made[case, result.measurement.seed] = made
             elif base_name(case.attack) != WORST:
                 self._lost[case] = None
@@ -58,7 +58,8 @@ class Transfers:
         self,
         rows: Sequence[CaseRecord],
         tried: Callable[
-            [Sequence[Trying]], Iterable[tuple[Trying, Mapping[Case, Finding] | GrbCheckError]]
+            [Sequence[TransferTrial]],
+            Iterable[tuple[TransferTrial, Mapping[Case, Finding] | GrbCheckError]],
         ],
     ) -> dict[tuple[Case, int], Finding]:
         """Return what was found, by case and repeat; what was not tried is in `untried`.
@@ -79,7 +80,7 @@ class Transfers:
                 own = {case: right for case in cases if (right := _right(known[case], seed))}
                 made = self._foreign_to(own, seed)
                 if made:
-                    tryings.append(Trying(own=own, seed=seed, made=made))
+                    tryings.append(TransferTrial(own=own, seed=seed, made=made))
         found: dict[tuple[Case, int], Finding] = {}
         for each, findings in tried(tryings):
             if isinstance(findings, GrbCheckError):
@@ -89,9 +90,9 @@ class Transfers:
                 found |= {(case, each.seed): finding for case, finding in findings.items()}
         return found
 
-    def _foreign_to(self, cases: Mapping[Case, bytes], seed: int) -> list[Made]:
+    def _foreign_to(self, cases: Mapping[Case, bytes], seed: int) -> list[RunPerturbation]:
         """Perturbations that may be tried in some of these cases, each once."""
-        found: dict[bytes, Made] = {}
+        found: dict[bytes, RunPerturbation] = {}
         for case, own_seed in sorted(self._made, key=lambda key: key[0].order):
             each = self._made[case, own_seed]
             if own_seed == seed and any(map(each.is_foreign, cases)):

@@ -31,7 +31,7 @@ from grb_check.cases.metrics import relative_drop
 from grb_check.datasets import Source
 from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.failures.evidence import Evidence, Limits, write
+from grb_check.failures.evidence import CaseLimits, Evidence, write
 from grb_check.failures.replay import Replay, replaying
 from grb_check.failures.shrinking import shrink
 from grb_check.user_code.randomness import isolated_randomness
@@ -155,7 +155,7 @@ Unit: TypeAlias = tuple[Kind, int]
 def smallest(
     replay: Replay,
     perturbation: Perturbation,
-    limits: Limits,
+    limits: CaseLimits,
     *,
     most_tests: int = MOST_TESTS,
     most_seconds: float = MOST_SECONDS,
@@ -297,7 +297,7 @@ def small_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}-smallest.npz")
 
 
-def hardest(figures: Sequence[tuple[float, float]], limits: Limits) -> int:
+def hardest(figures: Sequence[tuple[float, float]], limits: CaseLimits) -> int:
     """Index of the pair of clean and attacked accuracy that breaks the limits by most."""
 
     def excess(clean: float, attacked: float) -> float:

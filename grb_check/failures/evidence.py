@@ -38,7 +38,7 @@ _DAMAGE: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class CaseLimits:
     """Limits of a case; None for a limit that is not set.
 
     Attributes:
@@ -78,21 +78,21 @@ class Limits:
         return min(drops, default=None)
 
 
-def limits_of(verdict: Verdict | None) -> Limits:
+def limits_of(verdict: Verdict | None) -> CaseLimits:
     """Limits of a verdict; none if the test judges by itself.
 
     A case that failed against the baseline lost more than the margin.
     """
     if verdict is None:
-        return Limits()
+        return CaseLimits()
     compared, least = verdict.comparison, None
     if compared is not None and compared.result == "fail" and compared.before is not None:
         least = compared.before - compared.margin / 100
-    return Limits(drop=verdict.limit, attacked=least, clean=verdict.floor, rule=verdict.rule)
+    return CaseLimits(drop=verdict.limit, attacked=least, clean=verdict.floor, rule=verdict.rule)
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptModel:
+class SavedModel:
     """The model that failed.
 
     Attributes:
@@ -109,7 +109,7 @@ class KeptModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptData:
+class SavedDataset:
     """The dataset, and how it was read.
 
     Attributes:
@@ -135,7 +135,7 @@ class KeptData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptRepeat:
+class SavedRepeat:
     """One repeat: the perturbation that was applied, and its result.
 
     Attributes:
@@ -164,7 +164,7 @@ class KeptRepeat:
 
 @dataclass(frozen=True, kw_only=True)
 class _RepeatHead:
-    """The fields of a `KeptRepeat` in the head of the file; of its perturbation the notes."""
+    """The fields of a `SavedRepeat` in the head of the file; of its perturbation the notes."""
 
     seed: Annotated[int, Meta(ge=0, lt=2**32)]
     clean: Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -191,12 +191,12 @@ class Evidence:
     """
 
     case: Case
-    model: KeptModel
-    data: KeptData
-    limits: Limits
+    model: SavedModel
+    data: SavedDataset
+    limits: CaseLimits
     message: str
     device: str
-    repeats: tuple[KeptRepeat, ...]
+    repeats: tuple[SavedRepeat, ...]
     versions: Mapping[str, str] = field(default_factory=versions)
 
 
@@ -261,7 +261,7 @@ def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
         own = {key.removeprefix(start): arrays[key] for key in arrays if key.startswith(start)}
         made = convert(each, _RepeatHead)
         perturbation = perturbation_of(own, made.perturbation)
-        repeats.append(KeptRepeat(**{**asdict(made), "perturbation": perturbation}))
+        repeats.append(SavedRepeat(**{**asdict(made), "perturbation": perturbation}))
     if not repeats:
         raise ValueError("it has no repeats")
     case = convert(head["case"], Case)
@@ -271,9 +271,9 @@ def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
     model = {**head["model"], "args": ast.literal_eval(head["model"]["args"])}
     return Evidence(
         case=case,
-        model=convert(model, KeptModel),
-        data=convert(head["data"], KeptData),
-        limits=convert(head["limits"], Limits),
+        model=convert(model, SavedModel),
+        data=convert(head["data"], SavedDataset),
+        limits=convert(head["limits"], CaseLimits),
         message=convert(head["message"], str),
         device=convert(head["device"], str),
         repeats=tuple(repeats),

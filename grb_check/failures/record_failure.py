@@ -21,7 +21,7 @@ from grb_check.errors import one_line
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.failures import evidence as files
 from grb_check.failures.counter_examples import NO_SINGLE_REPEAT, save_smallest, small_path
-from grb_check.failures.evidence import Evidence, KeptData, KeptModel, KeptRepeat, limits_of
+from grb_check.failures.evidence import Evidence, SavedDataset, SavedModel, SavedRepeat, limits_of
 from grb_check.failures.replay import sizes
 from grb_check.files.outputs import shown
 from grb_check.files.text import command_line
@@ -31,7 +31,7 @@ ANY_MODEL: Final = "pkg.module:attr"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
+class FailedTest:
     """A test that failed on an outcome.
 
     Attributes:
@@ -52,7 +52,7 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Places:
+class RunFolders:
     """Folders of the run.
 
     Attributes:
@@ -67,7 +67,7 @@ class Places:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class SavedFailure:
     """The recorded parts of a failure.
 
     Attributes:
@@ -92,7 +92,9 @@ def worth_keeping(verdict: Verdict | None) -> bool:
     )
 
 
-def keep(failure: Failure, evaluator: Evaluator, places: Places, *, shrink: bool) -> Kept:
+def keep(
+    failure: FailedTest, evaluator: Evaluator, places: RunFolders, *, shrink: bool
+) -> SavedFailure:
     """Write the perturbations of a failed test to a file, and say how to replay them.
 
     Errors do not change the verdict: they become lines of the message.
@@ -108,7 +110,9 @@ def keep(failure: Failure, evaluator: Evaluator, places: Places, *, shrink: bool
         found = _evidence(failure, evaluator, places)
         files.write(path, found)
     except Exception as error:  # such as a full disk; or code of the user, in loading the dataset
-        return Kept(record=None, lines=(f"replay: nothing was recorded: {one_line(error)}",))
+        return SavedFailure(
+            record=None, lines=(f"replay: nothing was recorded: {one_line(error)}",)
+        )
     replay = replay_command(path, found, places.here)
     record: dict[str, Any] = {"artifact": shown(path, places.here), "replay": replay}
     lines, section = [f"replay: {replay}"], ""
@@ -125,10 +129,10 @@ def keep(failure: Failure, evaluator: Evaluator, places: Places, *, shrink: bool
                 record["smallest"] = to_builtins(small) | where
                 what = "graph" if failure.source.of_graphs else "node"
                 section = "\n".join(counter_example.lines(small, what))
-    return Kept(record=record, lines=tuple(lines), section=section)
+    return SavedFailure(record=record, lines=tuple(lines), section=section)
 
 
-def file_name(failure: Failure) -> str:
+def file_name(failure: FailedTest) -> str:
     """A name that is safe in every file system, stable, and unique for a test and model."""
     names = f"{failure.node_id} {failure.subject.name}"
     readable = re.sub(r"[^A-Za-z0-9@+=-]+", "_", failure.outcome.case.id)[:100]
@@ -157,18 +161,18 @@ def import_folders(root: Path) -> tuple[str, ...]:
     )
 
 
-def _evidence(failure: Failure, evaluator: Evaluator, places: Places) -> Evidence:
+def _evidence(failure: FailedTest, evaluator: Evaluator, places: RunFolders) -> Evidence:
     outcome, subject, source = failure.outcome, failure.subject, failure.source
     asked = source.places
     return Evidence(
         case=outcome.case,
-        model=KeptModel(
+        model=SavedModel(
             name=subject.name,
             target=subject.target,
             args=dict(subject.args),
             folders=import_folders(places.root),
         ),
-        data=KeptData(
+        data=SavedDataset(
             spec=source.asked or source.name,
             split=asked.split,
             training=asked.training,
@@ -182,7 +186,7 @@ def _evidence(failure: Failure, evaluator: Evaluator, places: Places) -> Evidenc
         message=f"drop {outcome.drop:.1%}" if failure.verdict is None else failure.verdict.message,
         device=evaluator.device.type,
         repeats=tuple(
-            KeptRepeat(
+            SavedRepeat(
                 seed=repeat.seed,
                 clean=repeat.victim.clean,
                 attacked=repeat.victim.attacked,

@@ -26,7 +26,7 @@ from grb_check.errors import GradientError, ModelError
 from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.trial import Answers, agrees, along_direction
-from grb_check.gradients.weighted_reductions import Edges, weighted_reductions
+from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, Role
 from grb_check.victims.probed import Probed
@@ -271,7 +271,7 @@ def _by_matrices(
 
 
 def _by_reductions(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
-    edges = Edges(edge_index, num_nodes)
+    edges = EdgeLookup(edge_index, num_nodes)
     forward = adapter.with_graph(edge_index, num_nodes, {})
 
     def output(x: Tensor, weights: Tensor) -> Tensor:
@@ -298,7 +298,7 @@ def _encoder(adapter: Adapter, probed: Probed) -> Adapter:
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class _WeightTrial:
     """The outputs that a weighting must reproduce.
 
     Attributes:
@@ -344,7 +344,7 @@ class _Trial:
 
 def _trial(
     adapter: Adapter, x: Tensor, nodes: Tensor, edge_index: Tensor, pairs: Tensor
-) -> _Trial | None:
+) -> _WeightTrial | None:
     """Return the trial on a part of the graph; None if the module cannot be called on it.
 
     Args:
@@ -366,7 +366,7 @@ def _trial(
                 outputs.append(adapter(x[nodes], graph.real_edges(chosen)))
         except ModelError:
             return None
-    return _Trial(adapter, x[nodes], graph, pattern, (outputs[0], outputs[1]))
+    return _WeightTrial(adapter, x[nodes], graph, pattern, (outputs[0], outputs[1]))
 
 
 def _part(x: Tensor, edge_index: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from grb_check.attacks.protocol import Changed, Moves, joined, one_move, parts_of
+from grb_check.attacks.protocol import ChangedLogits, Moves, joined, one_move, parts_of
 from grb_check.gradients.alternating import Alternating
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.victims.sparse import csr_matrix
@@ -117,7 +117,7 @@ class DeltaTrials:
         """Return float [t, c] in the current graph."""
         return self._logits
 
-    def tried(self, moves: Moves) -> Changed:
+    def tried(self, moves: Moves) -> ChangedLogits:
         """Return what each candidate changes, see `FlipTrials`."""
         most = max(1, MOST_ROWS // self._num_nodes)
         if moves.count > most:
@@ -127,7 +127,7 @@ class DeltaTrials:
             return self._in_parts(moves, -(-moves.count // 2))
         logits, _, _ = self._computed(moves, reach)
         nodes = reach.last % self._num_nodes
-        return Changed(reach.last // self._num_nodes, self._place[nodes], logits)
+        return ChangedLogits(reach.last // self._num_nodes, self._place[nodes], logits)
 
     def move(self, pairs: Tensor) -> None:
         """Flip pairs int64 [2, m], each once, in the current graph."""
@@ -150,7 +150,7 @@ class DeltaTrials:
         if reach is None:
             self._refresh()
 
-    def _in_parts(self, moves: Moves, size: int) -> Changed:
+    def _in_parts(self, moves: Moves, size: int) -> ChangedLogits:
         parts = list(parts_of(moves, size))
         return joined([self.tried(part) for part in parts], [part.count for part in parts])
 

@@ -247,7 +247,7 @@ def _grown(mask: Tensor, edges: Tensor, links: Links | None) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class _FeatureTrial:
     """A module's own answers for features of random nodes, and random ones in the range of all.
 
     Attributes:
@@ -271,7 +271,7 @@ class _Trial:
         return agrees(answers, self.answers, self.clean)
 
 
-def _trial_of(whole: OnRows, x: Tensor, count: int, clean: Tensor) -> _Trial | None:
+def _trial_of(whole: OnRows, x: Tensor, count: int, clean: Tensor) -> _FeatureTrial | None:
     """Return the trial of a module; None if it cannot be called or has no gradient."""
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randint(x.shape[0], (count,), generator=generator)
@@ -284,7 +284,7 @@ def _trial_of(whole: OnRows, x: Tensor, count: int, clean: Tensor) -> _Trial | N
         return None
     if answers.gradient is None:
         return None
-    return _Trial(features, answers, clean, high - low)
+    return _FeatureTrial(features, answers, clean, high - low)
 
 
 def _answers(logits_of: OnRows, features: tuple[Tensor, Tensor], width: float) -> Answers:

@@ -100,7 +100,7 @@ _NAMES: Final = ("input", "self", "dim", "index", "src", "source", "reduce")  # 
 _SPARSE: Final = ("indices", "values", "size")
 
 
-class Edges:
+class EdgeLookup:
     """The edges of a graph, in which those that a layer uses can be looked up.
 
     Args:
@@ -154,7 +154,7 @@ class Edges:
 
 
 @contextmanager
-def weighted_reductions(module: nn.Module, edges: Edges, weights: Tensor) -> Iterator[None]:
+def weighted_reductions(module: nn.Module, edges: EdgeLookup, weights: Tensor) -> Iterator[None]:
     """Give every reduction over edges in a module's call inside these weights.
 
     The module is restored afterwards, also on errors. Memory and time are those of the module on
@@ -250,14 +250,14 @@ def _aggregated(
 class _WeightedReductions(TorchFunctionMode):
     """Replaces the reductions over edges that are called while it is active."""
 
-    def __init__(self, edges: Edges, given: Tensor, *, of_matrices: bool) -> None:
+    def __init__(self, edges: EdgeLookup, given: Tensor, *, of_matrices: bool) -> None:
         super().__init__()
         self.edges = edges
         self.given = given
         self.of_matrices = of_matrices
         self.active = True
-        self.detached = _Kept()
-        self.exponentials = _Kept()
+        self.detached = _TensorSet()
+        self.exponentials = _TensorSet()
         # By id and version; edges are kept so that no other tensor gets their id.
         self.found: dict[tuple[int, int, bool], tuple[Tensor, Tensor | None]] = {}
 
@@ -401,7 +401,7 @@ class _WeightedReductions(TorchFunctionMode):
         return weights if fits else None
 
 
-class _Kept:
+class _TensorSet:
     """A set of tensors, which are kept so that no other gets the id of one."""
 
     def __init__(self) -> None:

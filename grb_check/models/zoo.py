@@ -14,7 +14,7 @@ from grb_check.errors import unknown
 
 
 @dataclass(frozen=True)
-class Entry:
+class ZooModel:
     """One model.
 
     Attributes:
@@ -47,126 +47,130 @@ _LN: Final = "layer normalisation on the input and after each layer but the last
 _AT: Final = "adversarial training with FGSM injection"
 
 _ENTRIES: Final = (
-    Entry("gcn", "reference.gcn", "GCN", "graph convolutions (Kipf & Welling 2017)"),
-    Entry("gcn_ln", "reference.gcn", "GCN+LN", f"GCN, {_LN}"),
-    Entry("gcn_at", "defences.adversarial", "GCN+AT", f"GCN, {_AT}"),
-    Entry("gat", "reference.gat", "GAT", "attention over neighbours (Veličković et al. 2018)"),
-    Entry("gat_ln", "reference.gat", "GAT+LN", f"GAT, {_LN}"),
-    Entry("gat_at", "defences.adversarial", "GAT+AT", f"GAT, {_AT}"),
-    Entry("gin", "reference.gin", "GIN", "sums over neighbours and perceptrons (Xu et al. 2019)"),
-    Entry("gin_ln", "reference.gin", "GIN+LN", f"GIN, {_LN}"),
-    Entry("gin_at", "defences.adversarial", "GIN+AT", f"GIN, {_AT}"),
-    Entry(
+    ZooModel("gcn", "reference.gcn", "GCN", "graph convolutions (Kipf & Welling 2017)"),
+    ZooModel("gcn_ln", "reference.gcn", "GCN+LN", f"GCN, {_LN}"),
+    ZooModel("gcn_at", "defences.adversarial", "GCN+AT", f"GCN, {_AT}"),
+    ZooModel("gat", "reference.gat", "GAT", "attention over neighbours (Veličković et al. 2018)"),
+    ZooModel("gat_ln", "reference.gat", "GAT+LN", f"GAT, {_LN}"),
+    ZooModel("gat_at", "defences.adversarial", "GAT+AT", f"GAT, {_AT}"),
+    ZooModel(
+        "gin", "reference.gin", "GIN", "sums over neighbours and perceptrons (Xu et al. 2019)"
+    ),
+    ZooModel("gin_ln", "reference.gin", "GIN+LN", f"GIN, {_LN}"),
+    ZooModel("gin_at", "defences.adversarial", "GIN+AT", f"GIN, {_AT}"),
+    ZooModel(
         "appnp",
         "reference.appnp",
         "APPNP",
         "a perceptron, then personalised PageRank (Klicpera et al. 2019)",
     ),
-    Entry("appnp_ln", "reference.appnp", "APPNP+LN", f"APPNP, {_LN}"),
-    Entry("appnp_at", "defences.adversarial", "APPNP+AT", f"APPNP, {_AT}"),
-    Entry("tagcn", "reference.tagcn", "TAGCN", "polynomials of the adjacency (Du et al. 2017)"),
-    Entry("tagcn_ln", "reference.tagcn", "TAGCN+LN", f"TAGCN, {_LN}"),
-    Entry("tagcn_at", "defences.adversarial", "TAGCN+AT", f"TAGCN, {_AT}"),
-    Entry(
+    ZooModel("appnp_ln", "reference.appnp", "APPNP+LN", f"APPNP, {_LN}"),
+    ZooModel("appnp_at", "defences.adversarial", "APPNP+AT", f"APPNP, {_AT}"),
+    ZooModel("tagcn", "reference.tagcn", "TAGCN", "polynomials of the adjacency (Du et al. 2017)"),
+    ZooModel("tagcn_ln", "reference.tagcn", "TAGCN+LN", f"TAGCN, {_LN}"),
+    ZooModel("tagcn_at", "defences.adversarial", "TAGCN+AT", f"TAGCN, {_AT}"),
+    ZooModel(
         "sage",
         "reference.sage",
         "SAGE",
         "GraphSAGE, pooling over neighbours (Hamilton et al. 2017)",
     ),
-    Entry("sage_ln", "reference.sage", "SAGE+LN", f"GraphSAGE, {_LN}"),
-    Entry("sage_at", "defences.adversarial", "SAGE+AT", f"GraphSAGE, {_AT}"),
-    Entry(
+    ZooModel("sage_ln", "reference.sage", "SAGE+LN", f"GraphSAGE, {_LN}"),
+    ZooModel("sage_at", "defences.adversarial", "SAGE+AT", f"GraphSAGE, {_AT}"),
+    ZooModel(
         "sgcn",
         "reference.sgcn",
         "SGCN",
         "simplified graph convolutions of several hops (Wu et al. 2019)",
     ),
-    Entry("sgcn_ln", "reference.sgcn", "SGCN+LN", f"SGCN, {_LN}"),
-    Entry("sgcn_at", "defences.adversarial", "SGCN+AT", f"SGCN, {_AT}"),
-    Entry("mlp", "reference.mlp", "MLP", "a perceptron on the features, which ignores the graph"),
-    Entry(
+    ZooModel("sgcn_ln", "reference.sgcn", "SGCN+LN", f"SGCN, {_LN}"),
+    ZooModel("sgcn_at", "defences.adversarial", "SGCN+AT", f"SGCN, {_AT}"),
+    ZooModel(
+        "mlp", "reference.mlp", "MLP", "a perceptron on the features, which ignores the graph"
+    ),
+    ZooModel(
         "rgcn",
         "defences.rgcn",
         "R-GCN",
         "RobustGCN: Gaussians that attend by their variance (Zhu et al. 2019)",
     ),
-    Entry("rgcn_at", "defences.adversarial", "R-GCN+AT", f"RobustGCN, {_AT}"),
-    Entry(
+    ZooModel("rgcn_at", "defences.adversarial", "R-GCN+AT", f"RobustGCN, {_AT}"),
+    ZooModel(
         "gcn_svd", "defences.svd", "GCN-SVD", "GCN on a low-rank adjacency (Entezari et al. 2020)"
     ),
-    Entry(
+    ZooModel(
         "gcn_guard",
         "defences.guarded",
         "GCNGuard",
         "GCN without edges of dissimilar nodes (Zhang & Zitnik 2020)",
     ),
-    Entry(
+    ZooModel(
         "gat_guard",
         "defences.guarded",
         "GATGuard",
         "GAT without edges of dissimilar nodes (Zhang & Zitnik 2020)",
     ),
-    Entry(
+    ZooModel(
         "elastic_gnn",
         "defences.elastic_gnn",
         "ElasticGNN",
         "a perceptron, then smoothing by lengths of differences (Liu et al. 2021)",
     ),
-    Entry(
+    ZooModel(
         "air_gnn",
         "defences.air_gnn",
         "AirGNN",
         "a perceptron, then PageRank with a residual of its own at each node (Liu et al. 2021)",
     ),
-    Entry(
+    ZooModel(
         "rung",
         "defences.rung",
         "RUNG",
         "a perceptron, then steps along edges of small differences (Hou et al. 2024)",
     ),
-    Entry(
+    ZooModel(
         "grand",
         "defences.grand",
         "GRAND",
         "a perceptron on random propagations that have to agree (Feng et al. 2020)",
     ),
-    Entry(
+    ZooModel(
         "gcn_jaccard",
         "defences.jaccard",
         "GCN-Jaccard",
         "GCN without edges of dissimilar features (Wu et al. 2019)",
     ),
-    Entry(
+    ZooModel(
         "median_gcn",
         "defences.median",
         "MedianGCN",
         "the median of the neighbours instead of their mean (Chen et al. 2021)",
     ),
-    Entry(
+    ZooModel(
         "soft_median_gdc",
         "defences.soft_median",
         "Soft Median GDC",
         "means near the median of diffused neighbours (Geisler et al. 2021)",
     ),
-    Entry(
+    ZooModel(
         "gprgnn",
         "defences.gprgnn",
         "GPR-GNN",
         "a perceptron, then a learned polynomial of the adjacency (Chien et al. 2021)",
     ),
-    Entry(
+    ZooModel(
         "gprgnn_at",
         "defences.gprgnn",
         "GPR-GNN+AT",
         "GPR-GNN, adversarial training with LR-BCD flips of edges (Gosch et al. 2023)",
     ),
-    Entry(
+    ZooModel(
         "pro_gnn",
         "defences.pro_gnn",
         "Pro-GNN",
         "GCN that learns a sparse adjacency of low rank in training (Jin et al. 2020)",
     ),
-    Entry(
+    ZooModel(
         "simp_gcn",
         "defences.simp_gcn",
         "SimP-GCN",
@@ -175,57 +179,59 @@ _ENTRIES: Final = (
 )
 
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}
-ZOO: Final[Mapping[str, Entry]] = MappingProxyType(_ROWS)
+ZOO: Final[Mapping[str, ZooModel]] = MappingProxyType(_ROWS)
 
 # The models of Guerranti et al. 2023, for which there is no leaderboard.
 CONTRASTIVE: Final = (
-    Entry(
+    ZooModel(
         "gcn_kipf",
         "contrastive.gcn_kipf",
         "GCN",
         "supervised, two layers of 16 (Kipf & Welling 2017)",
     ),
-    Entry(
+    ZooModel(
         "dgi",
         "contrastive.dgi",
         "DGI",
         "encoder of nodes, Deep Graph Infomax (Veličković et al. 2019)",
     ),
-    Entry(
+    ZooModel(
         "graphcl",
         "contrastive.graphcl",
         "GraphCL",
         "encoder of nodes, augmented views (You et al. 2020)",
     ),
-    Entry(
+    ZooModel(
         "graphcl_infomax",
         "contrastive.graphcl_infomax",
         "GraphCL",
         "the same, with the loss of its authors' code",
     ),
-    Entry(
+    ZooModel(
         "gca",
         "contrastive.gca",
         "GCA",
         "encoder of nodes, adaptive views by degree (Zhu et al. 2021)",
     ),
-    Entry("gca_eigenvector", "contrastive.gca", "GCA", "the same, by eigenvector centrality"),
-    Entry("gca_pagerank", "contrastive.gca", "GCA", "the same, by PageRank"),
-    Entry("graph_gcn", "reference.graph_gcn", "GCN", "of graphs, supervised, with mean pooling"),
-    Entry(
+    ZooModel("gca_eigenvector", "contrastive.gca", "GCA", "the same, by eigenvector centrality"),
+    ZooModel("gca_pagerank", "contrastive.gca", "GCA", "the same, by PageRank"),
+    ZooModel("graph_gcn", "reference.graph_gcn", "GCN", "of graphs, supervised, with mean pooling"),
+    ZooModel(
         "graph_gin",
         "reference.graph_gin",
         "GIN",
         "of graphs, supervised, with sum pooling (Xu et al. 2019)",
     ),
-    Entry("infograph", "contrastive.infograph", "InfoGraph", "encoder of graphs (Sun et al. 2020)"),
-    Entry(
+    ZooModel(
+        "infograph", "contrastive.infograph", "InfoGraph", "encoder of graphs (Sun et al. 2020)"
+    ),
+    ZooModel(
         "graph_graphcl",
         "contrastive.graph_graphcl",
         "GraphCL",
         "encoder of graphs (You et al. 2020)",
     ),
-    Entry(
+    ZooModel(
         "adgcl",
         "contrastive.adgcl",
         "AD-GCL",
@@ -234,13 +240,13 @@ CONTRASTIVE: Final = (
 )
 
 
-def known(target: str) -> Entry | None:
+def known(target: str) -> ZooModel | None:
     """Return the row of a target such as `grb_check.models:dgi`; None for other targets."""
     every = (*ZOO.values(), *CONTRASTIVE)
     return next((each for each in every if each.target == target.strip()), None)
 
 
-def entry(text: str) -> Entry:
+def entry(text: str) -> ZooModel:
     """Return the reference model with this name, title or target, ignoring case.
 
     Raises:

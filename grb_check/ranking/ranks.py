@@ -25,7 +25,7 @@ from grb_check.ranking.comparison_models import Boards
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedEntry:
     """An entry of an order; equal figures share the smallest rank."""
 
     rank: int
@@ -33,13 +33,13 @@ class Ranked:
     figure: float
 
 
-def ranked(figures: Mapping[str, float], best: Literal["highest", "lowest"]) -> list[Ranked]:
+def ranked(figures: Mapping[str, float], best: Literal["highest", "lowest"]) -> list[RankedEntry]:
     """Return the names in order, the best first."""
     found = sorted(ranks(figures, best=best).items(), key=lambda each: each[1])
-    return [Ranked(rank, name, figures[name]) for name, rank in found]
+    return [RankedEntry(rank, name, figures[name]) for name, rank in found]
 
 
-def by_effect(rows: Sequence[CaseRecord]) -> dict[tuple[str, str], list[Ranked]]:
+def by_effect(rows: Sequence[CaseRecord]) -> dict[tuple[str, str], list[RankedEntry]]:
     """Return (model, dataset/difficulty) -> attacks with their drop, the strongest first."""
     groups: dict[tuple[str, str], dict[str, list[float]]] = {}
     for outcome in _outcomes(rows):
@@ -49,7 +49,7 @@ def by_effect(rows: Sequence[CaseRecord]) -> dict[tuple[str, str], list[Ranked]]
     return {key: ranked(_means(drops), "highest") for key, drops in groups.items()}
 
 
-def mean_by_attack(rows: Sequence[CaseRecord]) -> list[Ranked]:
+def mean_by_attack(rows: Sequence[CaseRecord]) -> list[RankedEntry]:
     """Return attacks with their mean drop over all cases, the strongest first."""
     drops: dict[str, list[float]] = {}
     for outcome in _outcomes(rows):
@@ -58,7 +58,7 @@ def mean_by_attack(rows: Sequence[CaseRecord]) -> list[Ranked]:
     return ranked(_means(drops), "highest")
 
 
-def by_robustness(rows: Sequence[CaseRecord], *, adaptive: bool | None = None) -> list[Ranked]:
+def by_robustness(rows: Sequence[CaseRecord], *, adaptive: bool | None = None) -> list[RankedEntry]:
     """Return models with their mean drop over the cases that all have, the most robust first.
 
     A model below the clean floor in any case is left out: it cannot lose accuracy it never had.
@@ -122,8 +122,8 @@ class Standing:
     figure: float
     rank: int
     competitors: int
-    better: Ranked | None
-    worse: Ranked | None
+    better: RankedEntry | None
+    worse: RankedEntry | None
     attacks: int
     missing: tuple[str, ...]
 
@@ -182,7 +182,7 @@ def ranks_of(
 
 def comparisons(
     rows: Sequence[CaseRecord], missing: Iterable[str], gate: Gate
-) -> dict[str, tuple[Ranked, ...]]:
+) -> dict[str, tuple[RankedEntry, ...]]:
     """Rank the run's models among each other, over the attacks that all ranked models have.
 
     Args:
@@ -330,7 +330,7 @@ def _accuracies(outcomes: Sequence[Outcome]) -> Accuracies:
     return {NO_ATTACK: tuple(repeat.victim.clean for repeat in outcomes[0].repeats), **attacked}
 
 
-def _by_weighted(models: Mapping[str, Accuracies], rows: Sequence[str]) -> tuple[Ranked, ...]:
+def _by_weighted(models: Mapping[str, Accuracies], rows: Sequence[str]) -> tuple[RankedEntry, ...]:
     figures = {model: _weighted_lowest(own, rows) for model, own in models.items()}
     return tuple(ranked(figures, "highest"))
 

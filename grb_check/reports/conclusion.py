@@ -16,7 +16,7 @@ from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.board import PUBLISHED
 from grb_check.ranking.boards.files import shipped_board
 from grb_check.ranking.comparison_models import RUN
-from grb_check.ranking.ranks import Ranked, Standing, rank_over_difficulties
+from grb_check.ranking.ranks import RankedEntry, Standing, rank_over_difficulties
 from grb_check.reports.record import RunRecord
 
 Property = tuple[str, float | int | str]
@@ -57,7 +57,7 @@ def standing_line(standing: Standing) -> str:
     return fit(f"rank{of} on {where}: {sentence(standing)}")
 
 
-def comparison_lines(comparisons: Mapping[str, Sequence[Ranked]]) -> list[str]:
+def comparison_lines(comparisons: Mapping[str, Sequence[RankedEntry]]) -> list[str]:
     """Return the models of the run by weighted accuracy, one line for each difficulty."""
     lines = []
     for group, models in comparisons.items():
@@ -68,7 +68,7 @@ def comparison_lines(comparisons: Mapping[str, Sequence[Ranked]]) -> list[str]:
     return lines
 
 
-def listed(models: Iterable[Ranked]) -> str:
+def listed(models: Iterable[RankedEntry]) -> str:
     """Return `1. name 80.0%, 2. name 70.0%`."""
     return ", ".join(f"{model.rank}. {model.name} {model.figure:.1%}" for model in models)
 
@@ -91,7 +91,7 @@ def case_properties(standings: Sequence[Standing]) -> list[Property]:
 
 
 def suite_properties(
-    standings: Iterable[Standing], comparisons: Mapping[str, Sequence[Ranked]]
+    standings: Iterable[Standing], comparisons: Mapping[str, Sequence[RankedEntry]]
 ) -> dict[str, str]:
     """Return ranks by weighted accuracy, and those of the run's models under each attack."""
     properties = {
@@ -114,11 +114,11 @@ def _between(standing: Standing) -> str:
     return f"before {_percent(worse)}" if worse is not None else "level with all others"
 
 
-def _percent(neighbour: Ranked) -> str:
+def _percent(neighbour: RankedEntry) -> str:
     return f"{neighbour.name} {neighbour.figure:.1%}"
 
 
-def _figure(neighbour: Ranked) -> str:
+def _figure(neighbour: RankedEntry) -> str:
     return f"{neighbour.name} {neighbour.figure:.4f}"
 
 

@@ -23,7 +23,7 @@ from grb_check.files.text import fit
 from grb_check.ranking.averages import Averages, Curve, averages, curves
 from grb_check.ranking.lowest import Delta, Lowest, deltas, lowest
 from grb_check.ranking.ranks import (
-    Ranked,
+    RankedEntry,
     Standing,
     by_effect,
     by_robustness,
@@ -65,12 +65,12 @@ class Summary:
     delta: tuple[Delta, ...]
     averages: tuple[Averages, ...]
     curves: tuple[Curve, ...]
-    attacks: Mapping[str, tuple[Ranked, ...]]
-    mean_attacks: tuple[Ranked, ...]
-    models: tuple[Ranked, ...]
-    models_black_box: tuple[Ranked, ...]
-    models_adaptive: tuple[Ranked, ...]
-    comparisons: Mapping[str, tuple[Ranked, ...]]
+    attacks: Mapping[str, tuple[RankedEntry, ...]]
+    mean_attacks: tuple[RankedEntry, ...]
+    models: tuple[RankedEntry, ...]
+    models_black_box: tuple[RankedEntry, ...]
+    models_adaptive: tuple[RankedEntry, ...]
+    comparisons: Mapping[str, tuple[RankedEntry, ...]]
 
 
 def summary_of(record: RunRecord) -> Summary:
@@ -212,7 +212,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Failure:
+class OtherFailure:
     """A failure that is not that of one case.
 
     Attributes:
@@ -327,27 +327,27 @@ class Digest:
         }
 
     @cached_property
-    def further(self) -> list[Failure]:
+    def further(self) -> list[OtherFailure]:
         """Failures besides those of cases: baseline, audit, data."""
         models, kept = self.record.settings.models, self.baseline
         alone = models[0].label if len(models) == 1 else ""
-        found: list[Failure] = []
+        found: list[OtherFailure] = []
         for reference, each in kept.joint_tests if kept is not None else ():
             if each.failed:
                 text = f"{each.scope}: {each.comparison.text}"
-                found.append(Failure(f"{reference} on {each.name}", each.model or alone, text))
+                found.append(OtherFailure(f"{reference} on {each.name}", each.model or alone, text))
         found += [
-            Failure(f"audit on {each.dataset}", each.model or alone, each.text)
+            OtherFailure(f"audit on {each.dataset}", each.model or alone, each.text)
             for each in conclusions(self.record)
             if each.falls
         ]
         if self.record.settings.gate.strict_diagnostics:
             found += map(_found_late, filter(_doubted, self.lines))
         if self.unasked:
-            found.append(Failure("no baseline", "", self.unasked))
+            found.append(OtherFailure("no baseline", "", self.unasked))
         for name, text in self.inconsistent.items():
-            found.append(Failure(f"graph of {name}", "", text))
-        return [Failure(fit(each.name), fit(each.model), fit(each.text)) for each in found]
+            found.append(OtherFailure(f"graph of {name}", "", text))
+        return [OtherFailure(fit(each.name), fit(each.model), fit(each.text)) for each in found]
 
     @property
     def green(self) -> bool:
@@ -475,10 +475,10 @@ def _doubted(line: Line) -> bool:
     )
 
 
-def _found_late(line: Line) -> Failure:
+def _found_late(line: Line) -> OtherFailure:
     assert line.row.outcome is not None
     text = "; ".join(finding.text for finding in line.row.outcome.late_findings)
-    return Failure(f"diagnostics of {line.row.id}", line.model, text)
+    return OtherFailure(f"diagnostics of {line.row.id}", line.model, text)
 
 
 def _status(row: CaseRecord) -> Status:

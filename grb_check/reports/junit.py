@@ -13,7 +13,7 @@ from typing import Final
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.verdicts import Comparison, Verdict
 from grb_check.ranking.averages import Curve
-from grb_check.ranking.ranks import Ranked
+from grb_check.ranking.ranks import RankedEntry
 from grb_check.reports import audit_words, conclusion
 from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest
@@ -121,7 +121,7 @@ def note_properties(record: RunRecord) -> dict[str, str]:
     return {f"grb.note.{number}": text for number, text in enumerate(record.notes, 1)}
 
 
-def ranked(order: Sequence[Ranked]) -> str:
+def ranked(order: Sequence[RankedEntry]) -> str:
     """Return `1 injection/pgd 0.4200, 2 injection/rnd 0.0500`."""
     return ", ".join(f"{each.rank} {each.name} {each.figure:.4f}" for each in order)
 

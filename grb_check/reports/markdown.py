@@ -47,7 +47,7 @@ SIGNS: Final = {
 
 
 @dataclass(frozen=True)
-class Part:
+class Section:
     """Lines that belong together, of which `rows` may be cut.
 
     Attributes:
@@ -121,7 +121,7 @@ def block(text: str) -> list[str]:
     return [f"{fence}text", *fit(text).splitlines(), fence]
 
 
-def _parts(digest: Digest) -> list[Part]:
+def _parts(digest: Digest) -> list[Section]:
     return [
         _head(digest),
         _failed(digest),
@@ -134,7 +134,7 @@ def _parts(digest: Digest) -> list[Part]:
     ]
 
 
-def _head(digest: Digest) -> Part:
+def _head(digest: Digest) -> Section:
     models = list(dict.fromkeys(model for model, _ in digest.groups if model))
     sign = "✅" if digest.green else "❌"
     lines = [f"## {sign} Graph robustness: {digest.headline}", ""]
@@ -156,27 +156,27 @@ def _head(digest: Digest) -> Part:
         ]
     texts = (*(row.text for row in digest.further), *digest.record.notes)
     further = [f"- {span(text)}" for text in texts]
-    return Part((*lines, *further, *([""] if further else [])))
+    return Section((*lines, *further, *([""] if further else [])))
 
 
-def _failed(digest: Digest) -> Part:
+def _failed(digest: Digest) -> Section:
     shown = [*digest.bad, *digest.unsure]
     if not shown and not digest.unknown:
-        return Part(())
+        return Section(())
     rows = ["\n".join(_entry(digest, line)) for line in shown[:FAILED]]
     rows += [f"- {span(digest.name_of(line))} {WORDS[line.status]}" for line in shown[FAILED:]]
     rows += [f"- {span(node_id)} never came back" for node_id in digest.unknown]
-    return Part((f"### {digest.trouble}", ""), tuple(rows), ("",), "case")
+    return Section((f"### {digest.trouble}", ""), tuple(rows), ("",), "case")
 
 
-def _expected(digest: Digest) -> Part:
+def _expected(digest: Digest) -> Section:
     words = {"xpass": "unexpected pass", "xfail": "expected failure"}
     rows = [
         f"- **{words[line.status]}** {span(digest.name_of(line))}: "
         f"{span(clipped(line.row.message, MESSAGE))}"
         for line in digest.expected
     ]
-    return Part(("### Known failures", ""), tuple(rows), ("",), "case") if rows else Part(())
+    return Section(("### Known failures", ""), tuple(rows), ("",), "case") if rows else Section(())
 
 
 def _entry(digest: Digest, line: Line) -> list[str]:
@@ -188,7 +188,7 @@ def _entry(digest: Digest, line: Line) -> list[str]:
     return [f"**{word}** {span(digest.name_of(line))}", "", *block(text), ""]
 
 
-def _heat(digest: Digest, group: tuple[str, str], lines: Sequence[Line]) -> Part:
+def _heat(digest: Digest, group: tuple[str, str], lines: Sequence[Line]) -> Section:
     levels = [name for name in DIFFICULTIES if any(_level(line) == name for line in lines)]
     cells: dict[str, dict[str, Line]] = {}
     for line in lines:
@@ -203,11 +203,11 @@ def _heat(digest: Digest, group: tuple[str, str], lines: Sequence[Line]) -> Part
         title += f" of {span(group[0])}"
     head = [f"| attack | {' | '.join(levels)} |", f"| :-- |{' --: |' * len(levels)}"]
     if len(rows) <= 12 and len(digest.groups) <= 2:
-        return Part((f"### {title}", "", *head), tuple(rows), ("",), "attack")
+        return Section((f"### {title}", "", *head), tuple(rows), ("",), "attack")
     failed = sum(line.status in BAD for line in lines)
     about = count(len(lines), "case") + (f", {failed} failed" if failed else "")
     opened = ("<details>", f"<summary>{about}</summary>", "", *head)
-    return Part((f"### {title}", "", *opened), tuple(rows), ("", "</details>", ""), "attack")
+    return Section((f"### {title}", "", *opened), tuple(rows), ("", "</details>", ""), "attack")
 
 
 def _figure(line: Line | None) -> str:
@@ -219,10 +219,10 @@ def _figure(line: Line | None) -> str:
     return f"**{text}**" if line.status == "fail" else text
 
 
-def _lowest(digest: Digest) -> Part:
+def _lowest(digest: Digest) -> Section:
     lows = digest.summary.lowest
     if not lows:
-        return Part(())
+        return Section(())
     rows = [
         f"| {cell(low.id)} | {_strongest(low.black_box)} | {_strongest(low.adaptive)} |"
         for low in lows
@@ -232,7 +232,7 @@ def _lowest(digest: Digest) -> Part:
     lines = [f"- {span(text)}" for text in told]
     head = ("| lowest accuracy (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")
     before = ("### Attackers who know the model", "", *lines, *([""] if lines else []), *head)
-    return Part(before, tuple(rows), ("",), "row")
+    return Section(before, tuple(rows), ("",), "row")
 
 
 def _strongest(found: Strongest | None) -> str:
@@ -241,7 +241,7 @@ def _strongest(found: Strongest | None) -> str:
     return f"{found.accuracy.mean:.1%} ({found.reference.mean:.1%}) {cell(found.attack)}"
 
 
-def _baseline(digest: Digest) -> Part:
+def _baseline(digest: Digest) -> Section:
     lines, about = compared(digest), digest.baseline
     found = [(line, line.comparison) for line in lines]
     results = Counter(each.result for _, each in found if each is not None)
@@ -264,10 +264,10 @@ def _baseline(digest: Digest) -> Part:
         if each is not None and each.result in ("fail", "inconclusive", "incomparable"):
             text = span(clipped(each.text, MESSAGE))
             entries.append(f"- {span(digest.name_of(line))}: {_RESULTS[each.result]} ({text})")
-    return Part(("### Baseline", ""), tuple(entries), ("",)) if entries else Part(())
+    return Section(("### Baseline", ""), tuple(entries), ("",)) if entries else Section(())
 
 
-def _ranks(digest: Digest) -> Part:
+def _ranks(digest: Digest) -> Section:
     ranks = digest.record.ranks
     lines = [*map(standing_line, ranks.standings), *comparison_lines(digest.summary.comparisons)]
     lines += [*delta_lines(digest.summary.delta), *ranks.notes]
@@ -280,12 +280,12 @@ def _ranks(digest: Digest) -> Part:
             f"{mean.three_lowest.mean:.1%}, weighted {mean.weighted.mean:.1%}"
         )
     if not rows:
-        return Part(())
+        return Section(())
     opened = ("<details>", "<summary>Ranks and averages</summary>", "")
-    return Part(opened, tuple(rows), ("", "</details>", ""))
+    return Section(opened, tuple(rows), ("", "</details>", ""))
 
 
-def _settings(digest: Digest) -> Part:
+def _settings(digest: Digest) -> Section:
     record, settings = digest.record, digest.record.settings
     models = ", ".join(f"{model.label}={model.target}" for model in settings.models)
     versions = ", ".join(f"{name} {text}" for name, text in record.environment.items())
@@ -299,7 +299,7 @@ def _settings(digest: Digest) -> Part:
         f"- {span(versions)}",
     ]
     opened = ("<details>", "<summary>Settings and versions</summary>", "")
-    return Part(opened, tuple(rows), ("", "</details>"))
+    return Section(opened, tuple(rows), ("", "</details>"))
 
 
 def _level(line: Line) -> str:

@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Meta
 
 from grb_check.cases.case import node_id_of
-from grb_check.cases.case_record import CaseRecord, Name, Part
-from grb_check.cases.shards import MOST_SHARDS, Plan
+from grb_check.cases.case_record import CaseRecord, Name, RecordPart
+from grb_check.cases.shards import MOST_SHARDS, ShardPlan
 from grb_check.datasets.source import FeatureRule, SplitRule
 from grb_check.files.text import fit_all
 from grb_check.files.versions import versions
@@ -38,7 +38,7 @@ Number: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 
 
-class ModelSettings(Part, frozen=True):
+class ModelSettings(RecordPart, frozen=True):
     """A model of the run.
 
     Attributes:
@@ -58,7 +58,7 @@ class ModelSettings(Part, frozen=True):
     line: Number
 
 
-class RunSettings(Part, frozen=True):
+class RunSettings(RecordPart, frozen=True):
     """The settings in force.
 
     Attributes:
@@ -88,7 +88,7 @@ class RunSettings(Part, frozen=True):
     origins: dict[str, str]
 
 
-class PinRecord(Part, frozen=True):
+class PinRecord(RecordPart, frozen=True):
     """The pin of the baseline file, as it was before the run.
 
     Attributes:
@@ -109,7 +109,7 @@ class PinRecord(Part, frozen=True):
         return f"pin {self.label}".rstrip()
 
 
-class BaselineRecord(Part, frozen=True):
+class BaselineRecord(RecordPart, frozen=True):
     """The baseline of the run.
 
     Attributes:
@@ -150,14 +150,14 @@ class BaselineRecord(Part, frozen=True):
         return found + [("pin", loss) for loss in pinned]
 
 
-class PlannedCase(Part, frozen=True):
+class PlannedCase(RecordPart, frozen=True):
     """A case of the whole run."""
 
     id: Name
     node_id: Name
 
 
-class ShardRecord(Part, frozen=True):
+class ShardRecord(RecordPart, frozen=True):
     """The part `index` of `count` of a run; `plan` is the digest of the partition."""
 
     index: Positive
@@ -165,7 +165,7 @@ class ShardRecord(Part, frozen=True):
     plan: str
 
 
-class RunRecord(Part, frozen=True):
+class RunRecord(RecordPart, frozen=True):
     """Everything that a run planned, measured, judged and lost; see `summary` for what follows.
 
     Attributes:
@@ -207,7 +207,7 @@ def record_of(
     cases: Sequence[CaseRecord],
     *,
     missing: Sequence[str],
-    plan: Plan,
+    plan: ShardPlan,
     boards: Boards,
     baseline: BaselineResult | None,
     environment: Mapping[str, str],
@@ -343,7 +343,7 @@ def _baseline(found: BaselineResult) -> BaselineRecord:
     )
 
 
-def _shard(plan: Plan) -> ShardRecord | None:
+def _shard(plan: ShardPlan) -> ShardRecord | None:
     if plan.shard is None:
         return None
     return ShardRecord(index=plan.shard.index, count=plan.shard.count, plan=plan.digest)

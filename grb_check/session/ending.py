@@ -11,7 +11,7 @@ import pytest
 from grb_check.cases.case import Case, case_of, node_id_of, node_path
 from grb_check.cases.case_record import CaseRecord, ExpectedCases, Result
 from grb_check.cases.outcomes import Finding
-from grb_check.cases.shards import Plan
+from grb_check.cases.shards import ShardPlan
 from grb_check.errors import count
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult, baseline_result
@@ -297,7 +297,7 @@ def _ended_early(session: pytest.Session) -> bool:
     return bool(session.shouldstop or session.shouldfail) or session.exitstatus not in usual
 
 
-def _with_deselected(plan: Plan, expected_cases: ExpectedCases) -> Plan:
+def _with_deselected(plan: ShardPlan, expected_cases: ExpectedCases) -> ShardPlan:
     """The plan, with the cases that pytest left out of it."""
     to_run = {row.case.id for row in expected_cases.rows}
     to_run |= {case.id for each in expected_cases.expected if (case := case_of(each)) is not None}

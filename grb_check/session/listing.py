@@ -19,7 +19,7 @@ from grb_check.ranking.boards.board import Board, not_measured, published_board,
 from grb_check.ranking.boards.files import FOLDER, read_board
 from grb_check.reports.plain import columns
 from grb_check.settings.options import LIST_FLAG
-from grb_check.settings.registered_names import Named, RegisteredNames
+from grb_check.settings.registered_names import RegisteredNames, RegisteredTarget
 
 
 def listing(what: str, places: Callable[[], Places], names: RegisteredNames) -> list[str]:
@@ -155,7 +155,7 @@ def leaderboard_lines(places: Places) -> list[str]:
     ]
 
 
-def _registered(names: Mapping[str, Named]) -> list[str]:
+def _registered(names: Mapping[str, RegisteredTarget]) -> list[str]:
     rows = [(name, each.target, each.plugin) for name, each in names.items()]
     return ["", *columns([("of plugins", "target", "plugin"), *rows])] if rows else []
 

@@ -18,7 +18,7 @@ from grb_check import datasets
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case, NodeId, node_path
-from grb_check.cases.shards import Plan, plan
+from grb_check.cases.shards import ShardPlan, plan
 from grb_check.errors import UsageError
 from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.comparison_models import Boards, boards_for
@@ -135,7 +135,7 @@ class SessionPlan:
     settings: Settings
     registry: AttackRegistry
     selected: tuple[Pair, ...]
-    cases: Plan
+    cases: ShardPlan
     folders: tuple[str, ...]
     seconds: Mapping[str, float]
     durations: Path | None

@@ -11,7 +11,7 @@ import pytest
 from grb_check.cases.case import Case
 from grb_check.cases.case_record import ExpectedCases
 from grb_check.cases.outcomes import Finding
-from grb_check.cases.shards import Plan
+from grb_check.cases.shards import ShardPlan
 from grb_check.errors import UsageError, count
 from grb_check.execution.resources import SHARED_OUT, visible_gpus
 from grb_check.execution.transfers import with_findings
@@ -73,7 +73,7 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
     ]
 
 
-def shard_lines(plan: Plan, times: Path | None, *, others: bool) -> list[str]:
+def shard_lines(plan: ShardPlan, times: Path | None, *, others: bool) -> list[str]:
     """Return the part of a run that this is; nothing for a whole run.
 
     Args:

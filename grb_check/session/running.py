@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from grb_check.attacks.threat import Perturbation
     from grb_check.cases.verdicts import Verdict
     from grb_check.evaluation.evaluator import Evaluator
-    from grb_check.failures.record_failure import Kept
+    from grb_check.failures.record_failure import SavedFailure
     from grb_check.victims.subject import Subject
 
 
@@ -403,7 +403,7 @@ class CaseRunner:
 
     def keep(
         self, node: pytest.Item, model: Any, result: CaseResult, verdict: Verdict | None
-    ) -> Kept | None:
+    ) -> SavedFailure | None:
         """Keep the perturbations that made a test fail, so that it can be replayed.
 
         Args:
@@ -416,12 +416,12 @@ class CaseRunner:
             None if no evidence is wanted, or the perturbations are not the reason.
         """
         # Imports torch, which has run the case.
-        from grb_check.failures.record_failure import Failure, Places, keep, worth_keeping
+        from grb_check.failures.record_failure import FailedTest, RunFolders, keep, worth_keeping
 
         settings = self._plan.settings
         if settings.evidence is None or not worth_keeping(verdict):
             return None
-        failure = Failure(
+        failure = FailedTest(
             node_id=node.nodeid,
             subject=self.imported(model),
             source=self._source(result.outcome.case.dataset),
@@ -430,7 +430,7 @@ class CaseRunner:
             verdict=verdict,
         )
         here = self._config.invocation_params.dir
-        places = Places(folder=settings.evidence, root=self._config.rootpath, here=here)
+        places = RunFolders(folder=settings.evidence, root=self._config.rootpath, here=here)
         shrink = settings.shrink and verdict is not None and not verdict.passed
         return keep(failure, self._evaluator, places, shrink=shrink)
 

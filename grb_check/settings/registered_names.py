@@ -28,7 +28,7 @@ _PATH: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
 BUILT_IN_MODELS: Final = {each.name: each.target for each in (*ZOO.values(), *CONTRASTIVE)}
 
 
-class Named(NamedTuple):
+class RegisteredTarget(NamedTuple):
     """The target of a name, and the plugin that registered it."""
 
     target: str
@@ -54,9 +54,9 @@ class RegisteredNames:
         suites: suites.
     """
 
-    attacks: dict[str, Named] = field(default_factory=dict)
-    datasets: dict[str, Named] = field(default_factory=dict)
-    models: dict[str, Named] = field(default_factory=dict)
+    attacks: dict[str, RegisteredTarget] = field(default_factory=dict)
+    datasets: dict[str, RegisteredTarget] = field(default_factory=dict)
+    models: dict[str, RegisteredTarget] = field(default_factory=dict)
     suites: dict[str, NamedSuite] = field(default_factory=dict)
 
     @property
@@ -110,7 +110,9 @@ class Registry:
         """
         taken = {*(each for _, each in known_attacks()), *entry_point_names()}
         self._check("attack", name, self._names.attacks, taken)
-        self._names.attacks[name] = Named(_import_path("attack", name, target), self._plugin)
+        self._names.attacks[name] = RegisteredTarget(
+            _import_path("attack", name, target), self._plugin
+        )
 
     def dataset(self, name: str, target: object) -> None:
         """Give a name for `--grb-dataset` to a function that returns a graph.
@@ -125,7 +127,7 @@ class Registry:
         if not (isinstance(target, str) and (target.startswith("pyg:") or os.path.isabs(target))):
             other = ", pyg:CLASS/NAME, or an absolute path"
             target = _import_path("dataset", name, target, other)
-        self._names.datasets[name] = Named(target, self._plugin)
+        self._names.datasets[name] = RegisteredTarget(target, self._plugin)
 
     def model(self, name: str, target: object) -> None:
         """Give a name for `--grb-model` to a factory, such as that of a defence.
@@ -134,7 +136,9 @@ class Registry:
             UsageError: the name or the target is refused.
         """
         self._check("model", name, self._names.models, BUILT_IN_MODELS)
-        self._names.models[name] = Named(_import_path("model", name, target), self._plugin)
+        self._names.models[name] = RegisteredTarget(
+            _import_path("model", name, target), self._plugin
+        )
 
     def suite(
         self,
@@ -176,7 +180,7 @@ class Registry:
         self,
         kind: str,
         name: object,
-        registered: Mapping[str, Named | NamedSuite],
+        registered: Mapping[str, RegisteredTarget | NamedSuite],
         taken: Collection[str],
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):

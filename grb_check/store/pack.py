@@ -6,9 +6,10 @@ perturbation of the index, under the name that it has in `attacks.threat.Perturb
 are as a `Perturbation` has them by default are left out. The index has a digest of the tensors of
 each perturbation, so that its own digest, which is that of the pack, covers the whole file.
 
-A perturbation is found by what it was made for (`Wanted`), and by nothing that depends on torch,
-threads or the processor. Only the index is read when a pack is opened; a perturbation is read when
-it is asked for. Imports numpy and torch only when a perturbation is read or written.
+A perturbation is found by what it was made for (`PerturbationRequest`), and by nothing that
+depends on torch, threads or the processor. Only the index is read when a pack is opened; a
+perturbation is read when it is asked for. Imports numpy and torch only when a perturbation is read
+or written.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _DAMAGE: Final = (
 
 
 @dataclass(frozen=True, order=True)
-class Wanted:
+class PerturbationRequest:
     """The case, repeat and threat that a perturbation is made for.
 
     Attributes:
@@ -95,7 +96,7 @@ class Packed(_Part, frozen=True):
             if there is one.
     """
 
-    wanted: Wanted
+    wanted: PerturbationRequest
     digest: str
     notes: tuple[str, ...]
     no_gradient: str
@@ -130,7 +131,7 @@ class Pack:
         self.path = path.absolute()
         self.digest = typed_json.digest_of(index)
         self.licence = index.licence
-        self.perturbations: Mapping[Wanted, tuple[int, Packed]] = {
+        self.perturbations: Mapping[PerturbationRequest, tuple[int, Packed]] = {
             each.wanted: (number, each) for number, each in enumerate(index.perturbations)
         }
 
@@ -139,7 +140,7 @@ class Pack:
         """The contents of the pack, in words."""
         return count(len(self.perturbations), "perturbation")
 
-    def check(self, wanted: Wanted, threat: Threat) -> bool:
+    def check(self, wanted: PerturbationRequest, threat: Threat) -> bool:
         """Whether the pack has what is wanted under this threat, which `wanted` describes.
 
         Raises:
@@ -152,7 +153,9 @@ class Pack:
             self._members(number, packed)
         return True
 
-    def perturbation(self, wanted: Wanted, graph: Data, threat: Threat) -> Perturbation | None:
+    def perturbation(
+        self, wanted: PerturbationRequest, graph: Data, threat: Threat
+    ) -> Perturbation | None:
         """Return what is wanted, verified, if the pack has it.
 
         Args:
@@ -186,7 +189,7 @@ class Pack:
         verify(found, graph, threat)
         return found
 
-    def instead(self, wanted: Wanted) -> str:
+    def instead(self, wanted: PerturbationRequest) -> str:
         """Return what the pack has instead of a perturbation that it lacks, as a clause."""
         known = list(self.perturbations)
         alike = [each for each in known if each.cell == wanted.cell]
@@ -254,7 +257,9 @@ def read_pack(path: Path) -> Pack:
 
 
 def write_pack(
-    path: Path, made: Iterable[tuple[Wanted, Perturbation | GradientError]], licence: str = LICENCE
+    path: Path,
+    made: Iterable[tuple[PerturbationRequest, Perturbation | GradientError]],
+    licence: str = LICENCE,
 ) -> Pack:
     """Write perturbations, one at a time, to a file that appears whole or not at all.
 
@@ -266,7 +271,7 @@ def write_pack(
     Raises:
         OSError: it cannot be written.
     """
-    packed: dict[Wanted, Packed] = {}
+    packed: dict[PerturbationRequest, Packed] = {}
     with writing_whole(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         for wanted, result in made:
             if wanted in packed:
@@ -401,7 +406,7 @@ def shipped_pack() -> Pack:
     return read_pack(SHIPPED)
 
 
-def lacking(pack: Pack, wanted: Mapping[str, Sequence[Wanted]]) -> UsageError:
+def lacking(pack: Pack, wanted: Mapping[str, Sequence[PerturbationRequest]]) -> UsageError:
     """Return the error that a pack lacks perturbations.
 
     Args:

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_search import Plan, Relaxed, ascend, gains_of
+from grb_check.attacks.edges.edge_search import Relaxed, SearchSpace, ascend, gains_of
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set, local_budgets
 from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
 from grb_check.attacks.objectives import OBJECTIVES, objective_named
@@ -257,7 +257,7 @@ class _Ground:
         )
         block = max(settings.block_size, BLOCK_BUDGETS * self.budget)
         source = flip_source(aim, self.edges, CHOSEN * block, generator)
-        plan = Plan(self.edges, source, True, self.room)
+        plan = SearchSpace(self.edges, source, True, self.room)
         open_nodes = None if self.room is None else self.room > 0
         none = self.edges.codes.new_empty(0)
         ranked = source(self.edges, none, PROMISING * block, open_nodes).codes

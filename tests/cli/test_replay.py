@@ -21,11 +21,11 @@ from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.failures.evidence import (
+    CaseLimits,
     Evidence,
-    KeptData,
-    KeptModel,
-    KeptRepeat,
-    Limits,
+    SavedDataset,
+    SavedModel,
+    SavedRepeat,
     read,
     write,
 )
@@ -114,7 +114,7 @@ def failed(home: Path, model: str, name: str) -> None:
         with replaying(evaluator, as_subject(model), source, case, seed) as found:
             perturbation = Perturbation(added_edges=between_classes(found))
             repeats.append(
-                KeptRepeat(
+                SavedRepeat(
                     seed=seed,
                     clean=found.accuracy(found.before),
                     attacked=found.accuracy(found.after(perturbation)),
@@ -127,8 +127,8 @@ def failed(home: Path, model: str, name: str) -> None:
     dataset = evaluator.dataset(source)
     kept = Evidence(
         case=case,
-        model=KeptModel(name=model, target=model),
-        data=KeptData(
+        model=SavedModel(name=model, target=model),
+        data=SavedDataset(
             spec=source.asked,
             split="grb",
             training="inductive",
@@ -138,7 +138,7 @@ def failed(home: Path, model: str, name: str) -> None:
             fingerprint=dataset.fingerprint(),
             sizes=sizes(dataset),
         ),
-        limits=Limits(drop=0.01, clean=0.1, rule="max drop"),
+        limits=CaseLimits(drop=0.01, clean=0.1, rule="max drop"),
         message="drop 12.3% > limit 1.0% (max drop)",
         device="cpu",
         repeats=tuple(repeats),

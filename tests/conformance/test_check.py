@@ -13,7 +13,7 @@ from grb_check import datasets
 from grb_check.conformance.check import ON_GRAPHS, ONCE, VARIANTS, check_property
 from grb_check.conformance.check_model import trained_model
 from grb_check.conformance.model import CheckedModel
-from grb_check.conformance.properties import PROPERTIES, Found, names_of
+from grb_check.conformance.properties import PROPERTIES, PropertyResult, names_of
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.store.place import open_store
 from grb_check.victims.subject import as_subject
@@ -30,7 +30,7 @@ def model_of(factory: object, *, of_graphs: bool = False) -> CheckedModel:
     return trained_model(evaluator(), as_subject(factory), source)  # type: ignore[arg-type]
 
 
-def found(factory: object, name: str) -> Found:
+def found(factory: object, name: str) -> PropertyResult:
     of_graphs = not PROPERTIES[name].of_nodes
     return check_property(model_of(factory, of_graphs=of_graphs), name)
 

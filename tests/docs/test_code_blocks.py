@@ -13,7 +13,7 @@ import preloaded  # noqa: F401 - by being imported
 import pytest
 from code_blocks import blocks_of, commands_of, same_output
 
-from grb_check.execution.tasks import Finished
+from grb_check.execution.tasks import FinishedMeasurements
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -43,8 +43,10 @@ def folder(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("GRB_CHECK_STORE", str(store))
     # What several pages measure is measured once, as in an interrupted run that goes on.
-    made = Finished.__init__
-    monkeypatch.setattr(Finished, "__init__", lambda *given, resume: made(*given, resume=True))
+    made = FinishedMeasurements.__init__
+    monkeypatch.setattr(
+        FinishedMeasurements, "__init__", lambda *given, resume: made(*given, resume=True)
+    )
     monkeypatch.syspath_prepend(pytester.path)
     before = set(sys.modules)
     yield pytester

@@ -12,7 +12,7 @@ from trial_spies import CASE, DATASET, TARGETS, Spy, trial
 
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Made
+from grb_check.cases.outcomes import RunPerturbation
 from grb_check.evaluation.evaluator import stronger_transfers
 from grb_check.evaluation.own_models import TrainedModel, predict
 from grb_check.evaluation.perturbation_bytes import to_bytes
@@ -49,11 +49,11 @@ def all_right() -> bytes:
     return np.packbits(np.ones(TARGETS.numel(), dtype=bool)).tobytes()
 
 
-def made(case: Case = OTHER, content: bytes = b"", *, knows_model: bool = True) -> Made:
-    return Made(case=case, knows_model=knows_model, perturbation=content or injected())
+def made(case: Case = OTHER, content: bytes = b"", *, knows_model: bool = True) -> RunPerturbation:
+    return RunPerturbation(case=case, knows_model=knows_model, perturbation=content or injected())
 
 
-def found(*perturbations: Made, own: bytes = b"") -> dict[Case, float]:
+def found(*perturbations: RunPerturbation, own: bytes = b"") -> dict[Case, float]:
     victim = brittle()
     findings = stronger_transfers(
         victim, {CASE: trial(Spy())}, {CASE: own or all_right()}, perturbations

@@ -13,7 +13,7 @@ from grb_check.cases.outcomes import AttackedBy, CaseFacts, RepeatResult
 from grb_check.datasets import Source, find
 from grb_check.errors import StoreWarning
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.execution.tasks import Finished
+from grb_check.execution.tasks import FinishedMeasurements
 from grb_check.store.store import Store
 from grb_check.victims.subject import Subject
 
@@ -54,7 +54,7 @@ def measure(store: Store, evaluator: Imitation, *, resume: bool = True, **given:
     """What comes out for one repeat."""
     target = str(given.pop("target", "grb_check.models:gcn"))
     subject = Subject(target, "gcn", print, dict(given.pop("args", {})), target=target)
-    return Finished(cast(Evaluator, evaluator), store, resume=resume).repeat(
+    return FinishedMeasurements(cast(Evaluator, evaluator), store, resume=resume).repeat(
         subject,
         source(),
         given.pop("case", CASE),

@@ -12,7 +12,7 @@ from grb_check.cases.case import Case, node_id_of
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import CaseFacts, Method, RepeatResult
 from grb_check.errors import ModelError
-from grb_check.execution.transfers import Transfers, Trying
+from grb_check.execution.transfers import Transfers, TransferTrial
 
 FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")
 
@@ -57,7 +57,7 @@ def tried(*rows: CaseRecord, contents: Mapping[str, bytes]) -> list[tuple[str, i
     for each in rows:
         transfers.add(each.case, results(each, contents.get(each.case.id, b"")))
 
-    def note(tryings: Sequence[Trying]) -> list[Any]:
+    def note(tryings: Sequence[TransferTrial]) -> list[Any]:
         for trying in tryings:
             (case,) = trying.own
             seen.append((case.model, trying.seed, [each.perturbation for each in trying.made]))
@@ -93,7 +93,7 @@ def test_a_model_that_fails_is_named_and_the_others_are_tried() -> None:
     for each in (ADAPTIVE, OTHER):
         transfers.add(each.case, results(each, each.case.id.encode()))
 
-    def fails(tryings: Sequence[Trying]) -> Iterator[Any]:
+    def fails(tryings: Sequence[TransferTrial]) -> Iterator[Any]:
         for trying in tryings:
             (case,) = trying.own
             error = ModelError("too many nodes")

@@ -21,7 +21,7 @@ from grb_check.datasets.dataset import GraphDataset, graph_dataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.own_models import TrainedModel, predict
 from grb_check.failures.counter_examples import _linked, _part, smallest
-from grb_check.failures.evidence import Limits
+from grb_check.failures.evidence import CaseLimits
 from grb_check.failures.replay import Replay
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import PLAIN, Adapter, parse_convention
@@ -128,7 +128,7 @@ def count_units(perturbation: Perturbation, num_nodes: int) -> int:
 def checked(
     stage: Replay, whole: Perturbation, limit: float
 ) -> tuple[CounterExample, Perturbation]:
-    small = smallest(stage, whole, Limits(drop=limit))
+    small = smallest(stage, whole, CaseLimits(drop=limit))
     assert small is not None
     found, part = small
     assert drop_of(stage, part) == pytest.approx(found.drop)
@@ -184,9 +184,9 @@ def test_a_small_modification_is_a_part_of_the_whole_that_breaks_the_limit(
 
 def test_a_case_within_its_limits_has_no_counter_example() -> None:
     """Neither has a case without limits; the clean floor is ignored."""
-    assert smallest(replay(), injection(), Limits(drop=0.99)) is None
-    assert smallest(replay(), injection(), Limits(clean=1.0)) is None
-    assert smallest(replay(), injection(), Limits(drop=0.99, clean=1.0)) is None
+    assert smallest(replay(), injection(), CaseLimits(drop=0.99)) is None
+    assert smallest(replay(), injection(), CaseLimits(clean=1.0)) is None
+    assert smallest(replay(), injection(), CaseLimits(drop=0.99, clean=1.0)) is None
 
 
 def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
@@ -200,7 +200,7 @@ def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
     sure = replay()
     stage = Forgetful(sure.model, sure.graph, sure.threat, sure.seed)
     with pytest.raises(ModelError, match="called again"):
-        smallest(stage, whole, Limits(drop=0.02), most_tests=0)
+        smallest(stage, whole, CaseLimits(drop=0.02), most_tests=0)
 
 
 @pytest.mark.parametrize("whole", [injection(), modification()], ids=["injection", "modification"])

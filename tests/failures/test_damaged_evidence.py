@@ -12,11 +12,11 @@ from strategies import graph_of
 from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.errors import BudgetError, UsageError
 from grb_check.failures.evidence import (
+    CaseLimits,
     Evidence,
-    KeptData,
-    KeptModel,
-    KeptRepeat,
-    Limits,
+    SavedDataset,
+    SavedModel,
+    SavedRepeat,
     encode,
     read,
 )
@@ -24,8 +24,8 @@ from grb_check.failures.evidence import (
 EDGE = Perturbation(added_edges=torch.tensor([[0], [2]]), notes=("a reason",))
 EVIDENCE = Evidence(
     case=CASE,
-    model=KeptModel(name="build", target="mypkg:build", args={"sizes": [1, 2]}),
-    data=KeptData(
+    model=SavedModel(name="build", target="mypkg:build", args={"sizes": [1, 2]}),
+    data=SavedDataset(
         spec="synthetic-cora",
         split="grb",
         training="inductive",
@@ -35,11 +35,11 @@ EVIDENCE = Evidence(
         fingerprint="f" * 64,
         sizes={"nodes": 3},
     ),
-    limits=Limits(drop=0.3, clean=0.1, rule="max drop"),
+    limits=CaseLimits(drop=0.3, clean=0.1, rule="max drop"),
     message="drop 50.0% > limit 33.3%",
     device="cpu",
     repeats=tuple(
-        KeptRepeat(
+        SavedRepeat(
             seed=seed,
             clean=0.8,
             attacked=0.3,

@@ -24,18 +24,18 @@ from grb_check.attacks.threat import Perturbation
 from grb_check.cases.verdicts import Comparison
 from grb_check.errors import UsageError
 from grb_check.failures.evidence import (
+    CaseLimits,
     Evidence,
-    KeptData,
-    KeptModel,
-    KeptRepeat,
-    Limits,
+    SavedDataset,
+    SavedModel,
+    SavedRepeat,
     encode,
     limits_of,
     read,
     write,
 )
 from grb_check.failures.record_failure import (
-    Failure,
+    FailedTest,
     replay_command,
 )
 from grb_check.files.npz_file import seal, unseal
@@ -50,7 +50,7 @@ in_folder = settings(
 
 def evidence(*perturbations: Perturbation, **changes: object) -> Evidence:
     repeats = [
-        KeptRepeat(
+        SavedRepeat(
             seed=seed,
             clean=0.8,
             attacked=0.1 + seed / 7,
@@ -63,8 +63,8 @@ def evidence(*perturbations: Perturbation, **changes: object) -> Evidence:
     ]
     made = Evidence(
         case=CASE,
-        model=KeptModel(name="build", target="mypkg:build", args={"sizes": [1, 2], "act": "a b"}),
-        data=KeptData(
+        model=SavedModel(name="build", target="mypkg:build", args={"sizes": [1, 2], "act": "a b"}),
+        data=SavedDataset(
             spec="synthetic-cora",
             split="grb",
             training="inductive",
@@ -74,7 +74,7 @@ def evidence(*perturbations: Perturbation, **changes: object) -> Evidence:
             fingerprint="f" * 64,
             sizes={"nodes": 3},
         ),
-        limits=Limits(drop=1 / 3, clean=0.1, rule="max drop"),
+        limits=CaseLimits(drop=1 / 3, clean=0.1, rule="max drop"),
         message="drop 50.0% > limit 33.3%",
         device="cpu",
         repeats=tuple(repeats),
@@ -104,7 +104,7 @@ def test_evidence_comes_back_as_it_was(tmp_path: Path, made: list) -> None:
 def test_arguments_of_a_model_keep_their_types(tmp_path: Path) -> None:
     """Also types that JSON lacks: a factory may distinguish a tuple from a list."""
     args = {"sizes": (64, 32), "names": {"a"}, "by_layer": {0: None}}
-    write(tmp_path / "kept.npz", evidence(Perturbation(), model=KeptModel(name="m", args=args)))
+    write(tmp_path / "kept.npz", evidence(Perturbation(), model=SavedModel(name="m", args=args)))
     assert read(tmp_path / "kept.npz").model.args == args
 
 
@@ -197,16 +197,16 @@ def test_evidence_without_repeats_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "clean", "attacked", "wrong"),
     [
-        (Limits(), 0.1, 0.0, ""),
-        (Limits(drop=0.5), 0.8, 0.4, ""),
-        (Limits(drop=0.5), 0.8, 0.39, "drop 51.2% > limit 50.0%"),
-        (Limits(drop=0.5, clean=0.85), 0.8, 0.8, "clean accuracy 80.0% < floor 85.0%"),
-        (Limits(attacked=0.4), 0.8, 0.4, ""),
-        (Limits(attacked=0.41), 0.8, 0.4, "attacked accuracy 40.0% < 41.0% of the baseline"),
+        (CaseLimits(), 0.1, 0.0, ""),
+        (CaseLimits(drop=0.5), 0.8, 0.4, ""),
+        (CaseLimits(drop=0.5), 0.8, 0.39, "drop 51.2% > limit 50.0%"),
+        (CaseLimits(drop=0.5, clean=0.85), 0.8, 0.8, "clean accuracy 80.0% < floor 85.0%"),
+        (CaseLimits(attacked=0.4), 0.8, 0.4, ""),
+        (CaseLimits(attacked=0.41), 0.8, 0.4, "attacked accuracy 40.0% < 41.0% of the baseline"),
     ],
 )
 def test_limits_are_broken_from_the_far_side(
-    limits: Limits, clean: float, attacked: float, wrong: str
+    limits: CaseLimits, clean: float, attacked: float, wrong: str
 ) -> None:
     """A figure equal to its limit keeps it; the floor comes first, as in the gate."""
     assert limits.broken(clean, attacked) == wrong
@@ -214,16 +214,16 @@ def test_limits_are_broken_from_the_far_side(
 
 def test_limits_as_a_drop() -> None:
     """The strictest of several limits counts."""
-    assert Limits().as_drop(0.8) is None
-    assert Limits(drop=0.5, attacked=0.6).as_drop(0.8) == pytest.approx(0.25)
-    assert Limits(drop=0.1, attacked=0.6).as_drop(0.8) == 0.1
+    assert CaseLimits().as_drop(0.8) is None
+    assert CaseLimits(drop=0.5, attacked=0.6).as_drop(0.8) == pytest.approx(0.25)
+    assert CaseLimits(drop=0.1, attacked=0.6).as_drop(0.8) == 0.1
 
 
 def test_limits_are_those_of_the_verdict() -> None:
     """Also that of the baseline, if the model is worse than the baseline."""
     failed = judge(outcome([(0.8, 0.4)], [(0.8, 0.7)]), Gate(max_drop=0.2))
-    assert limits_of(failed) == Limits(drop=0.2, clean=failed.floor, rule="max drop")
-    assert limits_of(None) == Limits()
+    assert limits_of(failed) == CaseLimits(drop=0.2, clean=failed.floor, rule="max drop")
+    assert limits_of(None) == CaseLimits()
 
     def attacked_limit(result: str) -> float | None:
         compared = Comparison(result=result, text="", before=0.7, after=0.6, margin=2.0)
@@ -233,10 +233,10 @@ def test_limits_are_those_of_the_verdict() -> None:
     assert attacked_limit("pass") is None
 
 
-def failure(node_id: str = "grb::a", name: str = "build", case=CASE) -> Failure:
+def failure(node_id: str = "grb::a", name: str = "build", case=CASE) -> FailedTest:
     source = datasets.find("synthetic-cora")
     subject = Subject("key", name, lambda: None)
-    return Failure(
+    return FailedTest(
         node_id=node_id,
         subject=subject,
         source=source,
@@ -257,7 +257,7 @@ def test_the_command_can_be_pasted() -> None:
     )
     text = ",".join(f"{name}={value!r}" for name, value in kept.model.args.items())
     assert parse_model_args(text) == kept.model.args
-    unnamed = replace(kept, model=KeptModel(name="fixture"))
+    unnamed = replace(kept, model=SavedModel(name="fixture"))
     assert replay_command(Path("x.npz"), unnamed, here).endswith(
         "x.npz --grb-model pkg.module:attr"
     )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.utils import coalesce, softmax, to_undirected
 
 from grb_check.gradients.edge_weights import PairGraph, pair_graph
-from grb_check.gradients.weighted_reductions import Edges, weighted_reductions
+from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 
 Make = Callable[[], nn.Module]
 
@@ -151,7 +151,7 @@ def small_graph() -> tuple[Tensor, PairGraph]:
 
 
 def masked(module: nn.Module, x: Tensor, graph: PairGraph, weights: Tensor) -> Tensor:
-    edges = Edges(graph.edge_index, x.shape[0])
+    edges = EdgeLookup(graph.edge_index, x.shape[0])
     with weighted_reductions(module, edges, graph.weights(weights)):
         return module(x, graph.edge_index)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.utils import add_self_loops, scatter, softmax, sort_edge_index, to_undirected
 
 from grb_check.gradients.edge_weights import PairGraph, pair_graph
-from grb_check.gradients.weighted_reductions import Edges, weighted_reductions
+from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 
 Forward = Callable[[Tensor, Tensor], Tensor]
 DEGREES = torch.tensor([2, 3, 4, 3, 2])
@@ -121,7 +121,7 @@ def double(make: Callable[[], nn.Module]) -> nn.Module:
 
 
 def weighted(module: nn.Module, x: Tensor, graph: PairGraph, weights: Tensor) -> Tensor:
-    with weighted_reductions(module, Edges(graph.edge_index, len(x)), graph.weights(weights)):
+    with weighted_reductions(module, EdgeLookup(graph.edge_index, len(x)), graph.weights(weights)):
         return module(x, graph.edge_index)
 
 
@@ -187,7 +187,7 @@ def test_a_module_is_left_as_it_was() -> None:
     module = double(lambda: nn.ModuleList([make() for make in EVERY.values()]))
     states = [{**vars(part)} for part in module.modules()]
     _, graph = small_graph()
-    edges, weights = Edges(graph.edge_index, 7), graph.weights(graph.present.double())
+    edges, weights = EdgeLookup(graph.edge_index, 7), graph.weights(graph.present.double())
     with pytest.raises(ZeroDivisionError), weighted_reductions(module, edges, weights):
         raise ZeroDivisionError
     for part, state in zip(module.modules(), states, strict=True):

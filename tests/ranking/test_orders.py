@@ -10,7 +10,7 @@ from outcome_factory import outcome
 from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord, ExpectedCases
 from grb_check.cases.outcomes import Outcome
-from grb_check.ranking.ranks import Ranked, by_robustness, ranked
+from grb_check.ranking.ranks import RankedEntry, by_robustness, ranked
 
 
 def row(made: Outcome) -> CaseRecord:
@@ -34,16 +34,19 @@ def rows() -> list[CaseRecord]:
 def test_models_are_compared_on_the_cases_that_all_of_them_have() -> None:
     """An error in the hard cases of one must not make it look robust."""
     three = rows()[:3]
-    assert by_robustness(three) == [Ranked(1, "b", 0.0), Ranked(2, "a", pytest.approx(0.25))]
+    assert by_robustness(three) == [
+        RankedEntry(1, "b", 0.0),
+        RankedEntry(2, "a", pytest.approx(0.25)),
+    ]
 
 
 def test_equal_figures_share_the_smallest_rank() -> None:
     """1, 2, 2, 4; equal entries keep their order."""
     figures = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.2}
     assert ranked(figures, "highest") == [
-        Ranked(1, "c", 0.3),
-        Ranked(2, "b", 0.2),
-        Ranked(2, "d", 0.2),
-        Ranked(4, "a", 0.1),
+        RankedEntry(1, "c", 0.3),
+        RankedEntry(2, "b", 0.2),
+        RankedEntry(2, "d", 0.2),
+        RankedEntry(4, "a", 0.1),
     ]
-    assert ranked(figures, "lowest")[0] == Ranked(1, "a", 0.1)
+    assert ranked(figures, "lowest")[0] == RankedEntry(1, "a", 0.1)

@@ -17,7 +17,7 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.board import NO_ATTACK, published_board
 from grb_check.ranking.comparison_models import Boards
-from grb_check.ranking.ranks import Ranked, Ranks, comparisons, ranks_of, standings_of
+from grb_check.ranking.ranks import RankedEntry, Ranks, comparisons, ranks_of, standings_of
 
 BOARD = board_of(
     {
@@ -64,7 +64,7 @@ def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
     assert (standing.rank, standing.competitors, standing.attacks) == (2, 3, 1)
     assert standing.missing == ("injection/pgd",)
     assert (standing.group, standing.model, found.notes) == ("tiny/easy", "net", ())
-    assert standing.better == Ranked(1, "strong", pytest.approx(0.8))
+    assert standing.better == RankedEntry(1, "strong", pytest.approx(0.8))
     assert standing.worse is not None
     assert (standing.worse.rank, standing.worse.name) == (2, "weak")
     assert list(found.of_cases) == [node_id_of(case("injection/rnd"))]

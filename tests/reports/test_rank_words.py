@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grb_check.ranking.ranks import Ranked, Standing
+from grb_check.ranking.ranks import RankedEntry, Standing
 from grb_check.reports.conclusion import comparison_lines, sentence, standing_line
 
 STANDING = Standing(
@@ -19,8 +19,8 @@ STANDING = Standing(
     figure=0.809,
     rank=3,
     competitors=17,
-    better=Ranked(2, "SGCN+LN", 0.812),
-    worse=Ranked(3, "R-GCN", 0.804),
+    better=RankedEntry(2, "SGCN+LN", 0.812),
+    worse=RankedEntry(3, "R-GCN", 0.804),
     attacks=5,
     missing=(),
 )
@@ -40,7 +40,7 @@ def test_a_line_on_a_published_leaderboard_names_the_origin_of_figures() -> None
 
 def test_the_models_of_a_run_are_listed_for_each_difficulty() -> None:
     """With the number of attacks; orders under single attacks are left to the reports."""
-    order = (Ranked(1, "a", 0.8), Ranked(2, "b", 0.7))
+    order = (RankedEntry(1, "a", 0.8), RankedEntry(2, "b", 0.7))
     assert comparison_lines({"tiny/easy": order, "tiny/easy/injection/rnd": order}) == [
         "models on tiny/easy by weighted accuracy over 1 attack: 1. a 80.0%, 2. b 70.0%"
     ]

@@ -17,7 +17,7 @@ from record_factory import (
 from grb_check.cases.case import Case, node_id_of
 from grb_check.cases.case_record import ExpectedCases
 from grb_check.cases.outcomes import Outcome
-from grb_check.cases.shards import Plan
+from grb_check.cases.shards import ShardPlan
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports import terminal
@@ -52,7 +52,7 @@ def shown(*entries: tuple[Case, Outcome | None], gate: Gate | None = None) -> li
         msgspec.convert(SETTINGS, RunSettings),
         expected_cases.rows,
         missing=(),
-        plan=Plan(),
+        plan=ShardPlan(),
         boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,

@@ -23,13 +23,13 @@ from grb_check.store.pack import (
     KIND,
     Index,
     Packed,
-    Wanted,
+    PerturbationRequest,
     lacking,
     open_pack,
     write_pack,
 )
 
-WANTED = Wanted(
+WANTED = PerturbationRequest(
     fingerprint="f" * 64,
     difficulty="easy",
     scenario="injection",

@@ -26,12 +26,12 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.edge_search import Plan
+from grb_check.attacks.edges.edge_search import SearchSpace
 from grb_check.attacks.edges.edge_set import EdgeSet, within_capacity
 from grb_check.attacks.edges.flip_sources import Aim
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import (
-    Changed,
+    ChangedLogits,
     DifferentiableModel,
     FlipTrials,
     Moves,
@@ -82,7 +82,7 @@ class ForwardTrials:
         """Return float [t, c] in the current graph."""
         return self._logits
 
-    def tried(self, moves: Moves) -> Changed:
+    def tried(self, moves: Moves) -> ChangedLogits:
         """Return the logits of all targets under each candidate."""
         parts = list(parts_of(moves, self._copies))
         return joined([self._of(part) for part in parts], [part.count for part in parts])
@@ -92,12 +92,12 @@ class ForwardTrials:
         self._edges = self._edges.flipped(self._edges.encode(pairs))
         self._logits = self._answers([self._edges])[0]
 
-    def _of(self, moves: Moves) -> Changed:
+    def _of(self, moves: Moves) -> ChangedLogits:
         codes = self._edges.encode(moves.pairs)
         graphs = [self._edges.flipped(codes[moves.owner == each]) for each in range(moves.count)]
         logits = self._answers(graphs)
         places = torch.arange(self._targets.numel(), device=codes.device)
-        return Changed(
+        return ChangedLogits(
             places.new_tensor(range(moves.count)).repeat_interleave(places.numel()),
             places.repeat(moves.count),
             logits.flatten(0, 1),
@@ -221,7 +221,7 @@ def search_by_answers(
 def polished(
     flips: Tensor,
     aim: Aim,
-    plan: Plan,
+    plan: SearchSpace,
     budget: int,
     forwards: int,
     generator: torch.Generator,

@@ -37,7 +37,7 @@ MOST_DOUBLED: Final = 40  # 2^40 exceeds any number of nodes
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class SearchSpace:
     """The fixed part of a search for flips.
 
     Attributes:
@@ -69,7 +69,7 @@ class Plan:
         ]
 
 
-def greedy_flips(plan: Plan, made: Tensor, count: int, steps: int) -> Tensor:
+def greedy_flips(plan: SearchSpace, made: Tensor, count: int, steps: int) -> Tensor:
     """Return codes [m + count] of the flips `made` [m] and `count` more, those of largest gain.
 
     In each of `steps` steps no node gets two flips: to first order the second one counts in full,
@@ -91,7 +91,12 @@ def greedy_flips(plan: Plan, made: Tensor, count: int, steps: int) -> Tensor:
 
 
 def exchange_flips(
-    plan: Plan, aim: Aim, flips: Tensor, rounds: int, share: float, generator: torch.Generator
+    plan: SearchSpace,
+    aim: Aim,
+    flips: Tensor,
+    rounds: int,
+    share: float,
+    generator: torch.Generator,
 ) -> Tensor:
     """Return the flips [m] after `rounds` in which a random share of them is replaced.
 
@@ -113,7 +118,7 @@ def exchange_flips(
     return flips
 
 
-def held_targets(plan: Plan, aim: Aim, flips: Tensor) -> tuple[int, float]:
+def held_targets(plan: SearchSpace, aim: Aim, flips: Tensor) -> tuple[int, float]:
     """Return the number of targets still classified as labelled, and minus the objective.
 
     Lower is stronger.
@@ -124,7 +129,7 @@ def held_targets(plan: Plan, aim: Aim, flips: Tensor) -> tuple[int, float]:
         return held, -float(aim.value(logits))
 
 
-def _best_apart(plan: Plan, made: Tensor, wanted: int, *, at_a_node: int) -> Tensor:
+def _best_apart(plan: SearchSpace, made: Tensor, wanted: int, *, at_a_node: int) -> Tensor:
     """Return codes of at most `wanted` flips with a gain, at most `at_a_node` at each node."""
     edges = plan.clean.flipped(made)
     forbidden = made if plan.isolate else torch.cat([made, last_edges(plan.clean, edges)])
@@ -256,7 +261,7 @@ def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
 
 
 def ascend(
-    relaxed: Relaxed, gains: Tensor, plan: Plan, budget: int, step_size: float, step: int
+    relaxed: Relaxed, gains: Tensor, plan: SearchSpace, budget: int, step_size: float, step: int
 ) -> Relaxed:
     """Take one projected step along the gains [m] of flipping more, see `flip_sources.stepped`."""
     budgets = torch.tensor([budget], device=gains.device)
@@ -267,7 +272,12 @@ def ascend(
 
 
 def rounded(
-    relaxed: Relaxed, plan: Plan, aim: Aim, budget: int, samples: int, generator: torch.Generator
+    relaxed: Relaxed,
+    plan: SearchSpace,
+    aim: Aim,
+    budget: int,
+    samples: int,
+    generator: torch.Generator,
 ) -> Tensor:
     """Return codes of the strongest of several roundings.
 
@@ -290,12 +300,12 @@ def rounded(
     return min(allowed, key=lambda flips: held_targets(plan, aim, flips))
 
 
-def _largest(relaxed: Relaxed, plan: Plan, budget: int) -> Tensor:
+def _largest(relaxed: Relaxed, plan: SearchSpace, budget: int) -> Tensor:
     """Return codes of at most `budget` flips, the largest for which all nodes have room."""
     return plan.within_room(relaxed.largest(relaxed.codes.numel()))[:budget]
 
 
-def _allowed(flips: Tensor, plan: Plan) -> Tensor:
+def _allowed(flips: Tensor, plan: SearchSpace) -> Tensor:
     """Return the flips without removals that would isolate a node, if that is not allowed."""
     if plan.isolate:
         return flips

@@ -28,7 +28,7 @@ FIRST: Final = 2**17  # a small first block, whose best gains bound the rest
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked:
+class RankedFlips:
     """Flips by descending gain.
 
     Attributes:
@@ -47,7 +47,7 @@ def best_flips(
     forbidden: Tensor,
     count: int,
     nodes: Tensor | None = None,
-) -> Ranked:
+) -> RankedFlips:
     """Return the `count` pairs with an end in `rows` whose flip raises the objective most.
 
     The gain of adding a pair is its gradient, that of removing an edge minus its gradient. The
@@ -65,7 +65,7 @@ def best_flips(
     """
     rows = rows if nodes is None else rows[nodes[rows]]
     if count <= 0 or not rows.numel():
-        return Ranked(rows.new_empty(0), gradients.degrees.new_empty(0))
+        return RankedFlips(rows.new_empty(0), gradients.degrees.new_empty(0))
     scan = _Scan(gradients, edges, rows, forbidden, nodes)
     codes, gains = rows.new_empty(0), gradients.degrees.new_empty(0)
     start, size, found, pending = 0, FIRST, [(codes, gains)], 0
@@ -80,7 +80,7 @@ def best_flips(
             gains, order = values.topk(min(count, values.numel()))
             codes = every[order]
             found, pending = [(codes, gains)], 0
-    return Ranked(codes, gains)
+    return RankedFlips(codes, gains)
 
 
 class _Scan:
@@ -265,7 +265,7 @@ class FlipSource(Protocol):
 
     def __call__(
         self, edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
-    ) -> Ranked:
+    ) -> RankedFlips:
         """Return about `count` flips of the graph with these edges, by descending gain.
 
         None of them is among the codes `forbidden` [f]; both ends of each are among `nodes`, bool
@@ -307,7 +307,7 @@ def _all_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSou
 
     def source(
         edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
-    ) -> Ranked:
+    ) -> RankedFlips:
         found = aim.model.pair_gradients(aim.x, edges.edge_index(), aim.targets, aim.value)
         if found is None:  # layers may have closed forms on some graphs only
             return some_pairs(edges, forbidden, count, nodes)
@@ -334,11 +334,11 @@ def _ranked_nodes(
 def _random_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSource:
     def source(
         edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
-    ) -> Ranked:
+    ) -> RankedFlips:
         block = _random_block(edges, aim, forbidden, block_size, generator, nodes)
         gains, order = block_gains(aim, edges, block).sort(descending=True)
         best = min(count, -(-block.numel() // CHOSEN))
-        return Ranked(block[order[:best]], gains[:best])
+        return RankedFlips(block[order[:best]], gains[:best])
 
     return source
 
@@ -348,13 +348,13 @@ def removals_only(aim: Aim, most: int, generator: torch.Generator) -> FlipSource
 
     def source(
         edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
-    ) -> Ranked:
+    ) -> RankedFlips:
         present = among(edges, _edges_at(edges, aim.rows), nodes)
         chosen = _some(present.numel(), max(most, count), generator).to(present.device)
         block = present[chosen].sort().values
         block = block[~torch.isin(block, forbidden)]
         gains, order = block_gains(aim, edges, block).sort(descending=True)
-        return Ranked(block[order[:count]], gains[:count])
+        return RankedFlips(block[order[:count]], gains[:count])
 
     return source
 

@@ -260,7 +260,7 @@ def row_objective(name: str) -> RowObjective:
     return lambda logits, labels: by_row(logits, labels)
 
 
-class FlipSource(Protocol):
+class GraphFlipSource(Protocol):
     """Ranks flips of graphs."""
 
     def __call__(
@@ -290,7 +290,7 @@ class Search:
 
     graphs: GraphList
     objective: RowObjective
-    source: FlipSource
+    source: GraphFlipSource
     isolate: bool
 
 

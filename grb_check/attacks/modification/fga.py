@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_search import Plan, greedy_flips, search_graph
+from grb_check.attacks.edges.edge_search import SearchSpace, greedy_flips, search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, flip_source, removals_only
 from grb_check.attacks.protocol import DifferentiableModel
@@ -79,7 +79,7 @@ class ModificationFga:
             source = flip_source(aim, clean, self.block_size, generator)
             if self.restrict == "deletions":
                 source = removals_only(aim, self.block_size, generator)
-            plan = Plan(clean, source, self.isolate, threat.local_budgets)
+            plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
             return greedy_flips(plan, clean.codes.new_empty(0), threat.edge_budget, self.steps)
 
         return search_graph(graph, threat, model, self, find, rows=threat.targets)

@@ -9,7 +9,12 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.answer_search import polished
-from grb_check.attacks.edges.edge_search import Plan, exchange_flips, greedy_flips, search_graph
+from grb_check.attacks.edges.edge_search import (
+    SearchSpace,
+    exchange_flips,
+    greedy_flips,
+    search_graph,
+)
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, flip_source
 from grb_check.attacks.protocol import DifferentiableModel
@@ -86,7 +91,7 @@ class ModificationGrbcd:
 
         def find(clean: EdgeSet, aim: Aim) -> torch.Tensor:
             source = flip_source(aim, clean, self.block_size, generator)
-            plan = Plan(clean, source, self.isolate, threat.local_budgets)
+            plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
             budget = threat.edge_budget
             made = greedy_flips(plan, clean.codes.new_empty(0), budget, self.steps)
             share = self.exchange_share

@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.answer_search import polished
 from grb_check.attacks.edges.edge_search import (
-    Plan,
     Relaxed,
+    SearchSpace,
     ascend,
     gains_of,
     rounded,
@@ -108,14 +108,14 @@ class ModificationPgdTopology:
 
         def find(clean: EdgeSet, aim: Aim) -> Tensor:
             source, budget = flip_source(aim, clean, self.block_size, generator), threat.edge_budget
-            plan = Plan(clean, source, self.isolate, threat.local_budgets)
+            plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
             relaxed = self._search(self._gains_at(plan, aim, budget), plan, aim, budget)
             flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
             return polished(flips, aim, plan, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)
 
-    def _gains_at(self, plan: Plan, aim: Aim, budget: int) -> _GainsAt:
+    def _gains_at(self, plan: SearchSpace, aim: Aim, budget: int) -> _GainsAt:
         clean, nodes = plan.clean, None if plan.room is None else plan.room > 0
         ones = torch.ones(2 * clean.codes.numel(), dtype=aim.x.dtype, device=aim.x.device)
         if has_all_pair_gradients(aim, clean, ones):
@@ -123,7 +123,7 @@ class ModificationPgdTopology:
         block = plan.source(clean, clean.codes.new_empty(0), self.block_size, nodes).codes
         return _gains_of_block(block, clean, aim)
 
-    def _search(self, gains_at: _GainsAt, plan: Plan, aim: Aim, budget: int) -> Relaxed:
+    def _search(self, gains_at: _GainsAt, plan: SearchSpace, aim: Aim, budget: int) -> Relaxed:
         relaxed = Relaxed(aim.rows.new_empty(0), aim.x.new_empty(0))
         for iteration in range(self.iterations):
             wider, gains = gains_at(relaxed)

@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.answer_search import polished
 from grb_check.attacks.edges.edge_search import (
-    Plan,
     Relaxed,
+    SearchSpace,
     ascend,
     gains_of,
     rounded,
@@ -102,7 +102,7 @@ class ModificationPrbcd:
 
         def find(clean: EdgeSet, aim: Aim) -> Tensor:
             source = flip_source(aim, clean, CHOSEN * self.block_size, generator)
-            plan = Plan(clean, source, self.isolate, threat.local_budgets)
+            plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
             budget = threat.edge_budget
             relaxed = self._search(plan, aim, budget, generator)
             flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
@@ -110,7 +110,9 @@ class ModificationPrbcd:
 
         return search_graph(graph, threat, model, self, find)
 
-    def _search(self, plan: Plan, aim: Aim, budget: int, generator: torch.Generator) -> Relaxed:
+    def _search(
+        self, plan: SearchSpace, aim: Aim, budget: int, generator: torch.Generator
+    ) -> Relaxed:
         relaxed = Relaxed(plan.clean.codes.new_empty(0), aim.x.new_empty(0))
         for first in range(0, self.iterations, self.renew_every):
             if first == 0 or first < RENEWED * self.iterations:
@@ -124,7 +126,7 @@ class ModificationPrbcd:
         return relaxed
 
     def _renewed(
-        self, relaxed: Relaxed, plan: Plan, budget: int, generator: torch.Generator
+        self, relaxed: Relaxed, plan: SearchSpace, budget: int, generator: torch.Generator
     ) -> Relaxed:
         """Return the flips of noticeable weight together with new pairs."""
         room = max(0, max(self.block_size, BLOCK_BUDGETS * budget) - relaxed.codes.numel())

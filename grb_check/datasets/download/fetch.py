@@ -41,7 +41,7 @@ Folder = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArchiveLimits:
     """Limits of an archive's content.
 
     Attributes:
@@ -54,7 +54,11 @@ class Limits:
 
 
 def extract(
-    archive: Path, name: str, files: Sequence[str], into: Path, limits: Limits = Limits()
+    archive: Path,
+    name: str,
+    files: Sequence[str],
+    into: Path,
+    limits: ArchiveLimits = ArchiveLimits(),
 ) -> None:
     """Copy a dataset's files out of an archive.
 
@@ -103,7 +107,13 @@ class _Member:
 
 
 def _extract(
-    stream: IO[bytes], name: str, files: Sequence[str], into: Path, limits: Limits, *, nested: bool
+    stream: IO[bytes],
+    name: str,
+    files: Sequence[str],
+    into: Path,
+    limits: ArchiveLimits,
+    *,
+    nested: bool,
 ) -> None:
     with _members(stream) as entries:
         members = list(_within(entries, limits))
@@ -163,7 +173,7 @@ def _tarred(archive: tarfile.TarFile, info: tarfile.TarInfo) -> _Member:
     return _Member(_parts(info.name), info.size, opened)
 
 
-def _within(entries: Iterator[_Member], limits: Limits) -> Iterator[_Member]:
+def _within(entries: Iterator[_Member], limits: ArchiveLimits) -> Iterator[_Member]:
     """Yield the regular files; a tar is unpacked up to the limits only."""
     total = 0
     for number, each in enumerate(entries, 1):
@@ -323,7 +333,7 @@ def fetch(
             something else.
         UnwritableError: `home` cannot be written to.
     """
-    job = _Job(name, home, tuple(files), check, retry, largest)
+    job = _Download(name, home, tuple(files), check, retry, largest)
     if job.is_done():
         return Fetched(job.result, None)
     with _lock(home, name):
@@ -345,7 +355,7 @@ def fetch(
 
 
 @dataclass(frozen=True)
-class _Job:
+class _Download:
     """A dataset to be downloaded."""
 
     name: str
@@ -376,7 +386,7 @@ class _Job:
             raise DataError(f"{self.result} is not a directory; remove it")
 
 
-def _from_source(url: str, job: _Job) -> None:
+def _from_source(url: str, job: _Download) -> None:
     archive = job.archive(url)
     with _lock(job.home, archive.name):  # a process for another dataset may use the same archive
         if archive.is_file():
@@ -394,7 +404,7 @@ def _from_source(url: str, job: _Job) -> None:
                 archive.unlink(missing_ok=True)
 
 
-def _install(archive: Path, job: _Job) -> None:
+def _install(archive: Path, job: _Download) -> None:
     """Extract the dataset's directory from an archive, and check it."""
     unpacked = job.home / f".{job.name}.unpacked"  # the dataset's lock makes its name unique
     with writing(job.home):
@@ -411,7 +421,7 @@ def _install(archive: Path, job: _Job) -> None:
         _remove(unpacked)
 
 
-def _download(url: str, target: Path, job: _Job) -> None:
+def _download(url: str, target: Path, job: _Download) -> None:
     """Download a file, which appears under its name only when it is complete."""
     part = target.with_name(f"{target.name}.part")
     left = job.retry.total or 0
@@ -492,7 +502,7 @@ def _lock(home: Path, name: str) -> Iterator[None]:
         held.release()
 
 
-def _all_failed(failures: Sequence[str], job: _Job) -> str:
+def _all_failed(failures: Sequence[str], job: _Download) -> str:
     number = f"{count(len(failures), 'source')} failed" if failures else "no source is known for it"
     return "\n".join(
         (

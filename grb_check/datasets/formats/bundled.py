@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grb_check.datasets.formats.grb_files import FILES
-from grb_check.datasets.source import Format, Places, Source, Wanted, no_files
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source, no_files
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ GRAPH_SET: Final = "synthetic-molecules"
 _ORIGIN: Final = "bundled with grb_check"
 
 
-def _find_graph(wanted: Wanted, _: Places) -> Iterator[Source]:
+def _find_graph(wanted: DatasetRequest, _: Places) -> Iterator[Source]:
     if wanted.text == GRAPH:
         folder = _folder(GRAPH)
         _check(GRAPH, [folder / name for name in FILES])
         yield Source(GRAPH, BUNDLED, folder)
 
 
-def _find_set(wanted: Wanted, _: Places) -> Iterator[Source]:
+def _find_set(wanted: DatasetRequest, _: Places) -> Iterator[Source]:
     if wanted.text == GRAPH_SET:
         archive = _folder(GRAPH_SET) / f"{GRAPH_SET.upper()}.zip"
         _check(GRAPH_SET, [archive])

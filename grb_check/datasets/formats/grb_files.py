@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from grb_check.datasets.download.fetch import extract
 from grb_check.datasets.download.sources import hosts_of
 from grb_check.datasets.formats.rebuilt import UPSTREAM, instead_of
-from grb_check.datasets.source import Format, Places, Source, Wanted, find_file, only_file
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source, find_file, only_file
 from grb_check.errors import DataError
 from grb_check.files.outputs import writing
 
@@ -27,7 +27,7 @@ FILES: Final = ("adj.npz", "features.npz", "labels.npz", "index.npz")
 NAMES: Final = ("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer")
 
 
-def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
     if wanted.path is not None:
         if wanted.text and os.path.isdir(wanted.path):
             base = os.path.basename(os.path.abspath(wanted.path))

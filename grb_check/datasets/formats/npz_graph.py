@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.source import Format, Places, Source, Wanted, find_file
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source, find_file
 from grb_check.errors import DataError, count
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _DENSE: Final = "attr_matrix"
 _KEYS: Final = ("labels", *_ADJACENCY, *_SPARSE, _DENSE)
 
 
-def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
     return find_file(NPZ_GRAPH, wanted, places)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.datasets.download.sources import hosts_of
-from grb_check.datasets.source import Format, Places, Source, Wanted
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source
 from grb_check.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SPLIT_FILES: Final = (
 )
 
 
-def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
     if wanted.text != NAME:
         return
     for folder in places.searched:

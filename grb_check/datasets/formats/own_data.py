@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.source import Format, Places, Source, Wanted, no_files
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source, no_files
 from grb_check.errors import DataError, UsageError
 from grb_check.user_code.calls import users_code
 from grb_check.user_code.factories import import_target
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset, GraphSet
 
 
-def _find(wanted: Wanted, _: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, _: Places) -> Iterator[Source]:
     if wanted.path is None and ":" in wanted.text:
         yield Source(wanted.named(wanted.text.replace(":", ".")), OWN_DATA, spec=wanted.text)
 

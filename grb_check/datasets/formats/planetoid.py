@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.datasets.formats.pyg import recipe_of
-from grb_check.datasets.source import Format, Places, Source, Wanted
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source
 from grb_check.errors import DataError, one_line
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ GRAPHS: Final = {
 PARTS: Final = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
-def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
     graph = GRAPHS.get(wanted.text)
     if graph is None:
         return

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.source import Format, Places, Source, Wanted, find_file
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source, find_file
 from grb_check.errors import DataError, one_line
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ _ADVICE: Final = (
 )
 
 
-def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
     return find_file(PT_FILE, wanted, places)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from grb_check.datasets.source import Format, Places, Source, Wanted
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class PygSpec:
     name: str | None
 
 
-def _find(wanted: Wanted, _: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, _: Places) -> Iterator[Source]:
     if wanted.text.startswith(PREFIX):
         parsed = check_spec(wanted.text.removeprefix(PREFIX))
         default = "-".join(filter(None, ("pyg", parsed.kind, parsed.name))).lower()

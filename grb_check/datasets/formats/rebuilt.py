@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grb_check.datasets.source import DataNotice, Format, Places, Source, Wanted
+from grb_check.datasets.source import DataNotice, DatasetRequest, Format, Places, Source
 from grb_check.errors import DataError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ UPSTREAM: Final = {"grb-flickr": "Flickr", "grb-reddit": "Reddit2"}
 FILES: Final = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
 
 
-def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
     graph = UPSTREAM.get(wanted.text)
     if graph is not None:
         for folder in places.searched:
@@ -61,7 +61,7 @@ def instead_of(source: Source, failure: DataError) -> Source:
     from grb_check.datasets.reading import saint_files  # torch
 
     _refuse_given_split(source)
-    wanted = Wanted(source.name, "", source.name, None)
+    wanted = DatasetRequest(source.name, "", source.name, None)
     here = (each for each in _find(wanted, source.places) if not each.missing())
     try:
         found = next(here, None)

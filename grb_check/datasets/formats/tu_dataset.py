@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grb_check.datasets.source import Format, Places, Source, Wanted, only_file
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source, only_file
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import GraphSet
@@ -16,7 +16,7 @@ NAMES: Final = ("mutag", "proteins", "nci1", "dd")
 PARTS: Final = ("A", "graph_indicator", "graph_labels", "node_labels")
 
 
-def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
     name, upper = wanted.text, wanted.text.upper()
     if name not in NAMES:
         return

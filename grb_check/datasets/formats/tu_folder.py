@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grb_check.datasets.source import Format, Places, Source, Wanted, only_file
+from grb_check.datasets.source import DatasetRequest, Format, Places, Source, only_file
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ REQUIRED: Final = ("A", "graph_indicator")
 MARK: Final = "_graph_indicator.txt"  # every set has this file, and no other format
 
 
-def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
     if wanted.path is not None:
         for path in (wanted.path, wanted.path / "raw"):
             if prefix := _prefix(path, wanted.asked):

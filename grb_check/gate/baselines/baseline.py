@@ -15,9 +15,9 @@ from grb_check.errors import UsageError
 from grb_check.files.versions import MEASURED, PACK
 from grb_check.gate.baselines.compare import compare
 from grb_check.gate.baselines.files import (
-    Entry,
+    BaselineCase,
+    BaselineFile,
     Pair,
-    Saved,
     entry_of,
     is_own_test,
     read_baseline,
@@ -82,7 +82,7 @@ class Baseline:
     path: Path
     margin: float
     model: str = ""
-    saved: Saved = field(default_factory=Saved)
+    saved: BaselineFile = field(default_factory=BaselineFile)
     writes: bool = False
     requested: bool = False
     pin_label: str | None = None
@@ -99,12 +99,12 @@ class Baseline:
         return models[0] if self.model and len(models) == 1 else self.model
 
     @cached_property
-    def seen(self) -> Saved:
+    def seen(self) -> BaselineFile:
         """The content of the file, with the ids that cases have in this run."""
         return self.saved.with_prefix(f"{self.compared_model}@", "") if self.model else self.saved
 
     @property
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, BaselineCase]:
         """The entries of the file, by the key that the case has in this run."""
         return self.seen.entries
 
@@ -139,7 +139,7 @@ class Baseline:
 
     def compare_jointly(
         self,
-        now: Mapping[Case, Entry],
+        now: Mapping[Case, BaselineCase],
         planned: Iterable[Case],
         explained: Collection[ModelOnDataset] = (),
     ) -> tuple[JointComparison, ...]:
@@ -168,8 +168,8 @@ class Baseline:
 
     def write(
         self,
-        made: Mapping[str, Entry],
-        now: Mapping[Case, Entry],
+        made: Mapping[str, BaselineCase],
+        now: Mapping[Case, BaselineCase],
         environment: Mapping[str, str],
     ) -> Written:
         """Write the file, unless it is the same; entries that the run did not make are left.

@@ -86,7 +86,7 @@ class StoredLoss(_Part, frozen=True):
 
 
 class PinContent(_Part, frozen=True):
-    """The pin in the file: only the entries that are not those of `Content`."""
+    """The pin in the file: only the entries that are not those of `BaselineContent`."""
 
     label: Label
     versions: dict[str, str]
@@ -94,7 +94,7 @@ class PinContent(_Part, frozen=True):
     bits: dict[str, str]
 
 
-class Content(_Part, frozen=True):
+class BaselineContent(_Part, frozen=True):
     """The content of the file.
 
     The keys of `cases` and `bits` are case ids that always name the model, or node ids of users'
@@ -118,7 +118,7 @@ WANTED: Final = "take it from version control, or write it again with --grb-upda
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class BaselineCase:
     """One case of the run that is the baseline.
 
     Attributes:
@@ -161,7 +161,7 @@ class Entry:
         return tuple(_ones(bits) / self.targets for bits in self.after)
 
 
-BASELINE: Final = FileKind(name="baseline", type=Content, format=5, wanted=WANTED)
+BASELINE: Final = FileKind(name="baseline", type=BaselineContent, format=5, wanted=WANTED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +176,7 @@ class Pin:
 
     label: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, BaselineCase] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -185,7 +185,7 @@ class Pin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
+class BaselineFile:
     """A baseline file; without entries if there is none.
 
     Attributes:
@@ -196,7 +196,7 @@ class Saved:
         digest: of the content that was read; empty otherwise.
     """
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, BaselineCase] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     pin: Pin = field(default_factory=Pin)
     losses: Mapping[str, StoredLoss] = field(default_factory=dict)
@@ -218,7 +218,7 @@ class Saved:
         """The labels of its models."""
         return tuple(sorted({model for model, _ in self.groups}))
 
-    def with_prefix(self, old: str, new: str) -> Saved:
+    def with_prefix(self, old: str, new: str) -> BaselineFile:
         """Return the same with `new` instead of `old` at the beginning of its keys."""
 
         def named(given: Mapping[str, T]) -> dict[str, T]:
@@ -235,11 +235,11 @@ def is_own_test(key: str) -> bool:
     return "::" in key and not is_node_id(key)
 
 
-def entry_of(outcome: Outcome) -> Entry:
+def entry_of(outcome: Outcome) -> BaselineCase:
     """Return the entry of an outcome."""
     repeats = outcome.repeats
     spent = sum(repeat.seconds - repeat.training_seconds for repeat in repeats)
-    return Entry(
+    return BaselineCase(
         dataset=outcome.dataset[:16],
         attack=outcome.attack,
         threat=outcome.threat,
@@ -253,7 +253,7 @@ def entry_of(outcome: Outcome) -> Entry:
     )
 
 
-def write_baseline(path: Path, saved: Saved) -> None:
+def write_baseline(path: Path, saved: BaselineFile) -> None:
     """Write the whole file in one step.
 
     Args:
@@ -264,7 +264,7 @@ def write_baseline(path: Path, saved: Saved) -> None:
         OSError: it cannot be written.
     """
     pinned = {key: saved.pin.entries[key] for key in saved.repinned}
-    content = Content(
+    content = BaselineContent(
         about=ABOUT,
         versions=dict(saved.versions),
         losses=dict(sorted(saved.losses.items())),
@@ -280,7 +280,7 @@ def write_baseline(path: Path, saved: Saved) -> None:
     write_output(path, encode(BASELINE, content, saved.versions["grb_check"]).encode())
 
 
-def read_baseline(path: Path) -> Saved:
+def read_baseline(path: Path) -> BaselineFile:
     """Read a file.
 
     Raises:
@@ -295,7 +295,7 @@ def read_baseline(path: Path) -> Saved:
             raise ValueError(f"{min(set(pinned) - set(entries))!r} is in the pin alone")
     except ValueError as error:
         raise UsageError(f"baseline {str(path)!r} is damaged: {error}; {WANTED}") from None
-    return Saved(
+    return BaselineFile(
         entries=entries,
         versions=content.versions,
         pin=Pin(label=pin.label, versions=pin.versions, entries={**entries, **pinned}),
@@ -304,17 +304,17 @@ def read_baseline(path: Path) -> Saved:
     )
 
 
-def _all_figures(entries: Mapping[str, Entry]) -> dict[str, Figures]:
+def _all_figures(entries: Mapping[str, BaselineCase]) -> dict[str, Figures]:
     return {name: _figures(entries[name]) for name in sorted(entries)}
 
 
-def _all_packed(entries: Mapping[str, Entry]) -> dict[str, str]:
+def _all_packed(entries: Mapping[str, BaselineCase]) -> dict[str, str]:
     return {name: _packed(entries[name]) for name in sorted(entries)}
 
 
 def _entries(
     cases: Mapping[str, Figures], bits: Mapping[str, str], where: str = ""
-) -> dict[str, Entry]:
+) -> dict[str, BaselineCase]:
     """Return the entries of these figures and bits; raises ValueError if they differ."""
     if set(cases) != set(bits):
         odd = min(set(cases) ^ set(bits))
@@ -322,7 +322,7 @@ def _entries(
     return {name: _entry(name, figures, bits[name], where) for name, figures in cases.items()}
 
 
-def _figures(entry: Entry) -> Figures:
+def _figures(entry: BaselineCase) -> Figures:
     drops = [relative_drop(*pair) for pair in zip(entry.clean, entry.attacked, strict=True)]
     spread = f" +- {100 * statistics.stdev(drops):.1f}" if len(drops) > 1 else ""
     return Figures(
@@ -342,19 +342,19 @@ def _figures(entry: Entry) -> Figures:
     )
 
 
-def _packed(entry: Entry) -> str:
+def _packed(entry: BaselineCase) -> str:
     pairs = zip(entry.before, entry.after, strict=True)
     return base64.b64encode(zlib.compress(b"".join(a + b for a, b in pairs), 9)).decode()
 
 
-def _entry(name: str, figures: Figures, packed: str, where: str) -> Entry:
+def _entry(name: str, figures: Figures, packed: str, where: str) -> BaselineCase:
     """Return an entry whose figures are those of its bits; raises ValueError if they differ."""
     what = f"{where}{name!r}"
     try:
         before, after = _unpacked(packed, figures.repeats, figures.targets)
     except (ValueError, zlib.error) as error:  # binascii.Error is a ValueError
         raise ValueError(f"bits of {what}: {error}") from None
-    entry = Entry(
+    entry = BaselineCase(
         dataset=figures.dataset,
         attack=figures.attack,
         threat=figures.threat,
@@ -414,8 +414,8 @@ class Pair:
     """
 
     case: Case
-    before: Entry
-    after: Entry
+    before: BaselineCase
+    after: BaselineCase
     accuracy: Accuracy = "attacked"
 
     @property
@@ -488,7 +488,7 @@ class Pair:
         return losses
 
 
-def why_incomparable(before: Entry, after: Entry) -> str:
+def why_incomparable(before: BaselineCase, after: BaselineCase) -> str:
     """Return why two entries cannot be compared; empty if they can."""
     for what in ("dataset", "targets", "attack", "threat"):
         was, now = getattr(before, what), getattr(after, what)
@@ -497,12 +497,12 @@ def why_incomparable(before: Entry, after: Entry) -> str:
     return ""
 
 
-def _one_finished(side: Entry) -> bool:
+def _one_finished(side: BaselineCase) -> bool:
     """Whether a side is one model that was not trained."""
     return side.pretrained and len(set(side.weights)) == 1
 
 
-def _seen_before(side: Entry, repeats: int) -> set[int]:
+def _seen_before(side: BaselineCase, repeats: int) -> set[int]:
     """The repeats whose weights an earlier one has, unless the side is one finished model."""
     if _one_finished(side):
         return set()
@@ -510,7 +510,7 @@ def _seen_before(side: Entry, repeats: int) -> set[int]:
     return {r for r, each in enumerate(weights) if each and each in weights[:r]}
 
 
-def _right(side: Entry, repeats: int) -> Numbers:
+def _right(side: BaselineCase, repeats: int) -> Numbers:
     """Whether each target was right in each repeat: float64 [repeats, targets]."""
     import numpy as np
 

@@ -19,10 +19,10 @@ from grb_check.errors import count
 from grb_check.gate.baselines.compare import compare_jointly
 from grb_check.gate.baselines.files import (
     Accuracy,
-    Entry,
+    BaselineCase,
+    BaselineFile,
     Pair,
     Pin,
-    Saved,
     StoredLoss,
     why_incomparable,
 )
@@ -100,8 +100,8 @@ def groups_with_entries(cases: Iterable[Case], keys: Container[str]) -> dict[Mod
 
 
 def compare_groups(
-    before: Mapping[str, Entry],
-    now: Mapping[Case, Entry],
+    before: Mapping[str, BaselineCase],
+    now: Mapping[Case, BaselineCase],
     groups: Mapping[ModelOnDataset, int],
     *,
     margin: float,
@@ -134,8 +134,8 @@ def compare_groups(
 
 
 def compare_clean(
-    before: Mapping[str, Entry],
-    now: Mapping[Case, Entry],
+    before: Mapping[str, BaselineCase],
+    now: Mapping[Case, BaselineCase],
     groups: Mapping[ModelOnDataset, int],
     explained: Container[ModelOnDataset],
     *,
@@ -178,7 +178,9 @@ def compare_clean(
 
 
 def _pairs(
-    before: Mapping[str, Entry], now: Mapping[Case, Entry], groups: Iterable[ModelOnDataset]
+    before: Mapping[str, BaselineCase],
+    now: Mapping[Case, BaselineCase],
+    groups: Iterable[ModelOnDataset],
 ) -> dict[ModelOnDataset, list[Pair]]:
     """The cases of each group that both have, in their order."""
     pairs: dict[ModelOnDataset, list[Pair]] = {group: [] for group in groups}
@@ -238,7 +240,7 @@ class UpdateLoss:
 
 
 def compare_with_pin(
-    saved: Saved, now: Mapping[Case, Entry], planned: Iterable[Case], margin: float
+    saved: BaselineFile, now: Mapping[Case, BaselineCase], planned: Iterable[Case], margin: float
 ) -> tuple[JointComparison, ...]:
     """Compare all cases of each model and dataset with the pin, where it is not the baseline.
 
@@ -256,7 +258,9 @@ def compare_with_pin(
     return _with_pin(saved.pin, now, groups, margin)
 
 
-def update_losses(saved: Saved, now: Mapping[Case, Entry], margin: float) -> tuple[UpdateLoss, ...]:
+def update_losses(
+    saved: BaselineFile, now: Mapping[Case, BaselineCase], margin: float
+) -> tuple[UpdateLoss, ...]:
     """Return the losses that an update accepts, for each model and dataset.
 
     Args:
@@ -287,13 +291,13 @@ def update_losses(saved: Saved, now: Mapping[Case, Entry], margin: float) -> tup
 
 
 def updated(
-    saved: Saved,
-    made: Mapping[str, Entry],
+    saved: BaselineFile,
+    made: Mapping[str, BaselineCase],
     versions: Mapping[str, str],
     losses: Iterable[UpdateLoss] = (),
     *,
     label: str | None = None,
-) -> tuple[Saved, tuple[str, ...]]:
+) -> tuple[BaselineFile, tuple[str, ...]]:
     """Return the content of a baseline file after an update, and notes to report.
 
     An entry that differs in its time only is left as it was, so that an unchanged model gives the
@@ -312,7 +316,7 @@ def updated(
         was = entries.get(key)
         entries[key] = was if was is not None and _same(was, entry) else entry
     stored = {loss.name: _stored(loss, saved.pin.label) for loss in losses}
-    new = Saved(entries=entries, versions=dict(versions), losses={**saved.losses, **stored})
+    new = BaselineFile(entries=entries, versions=dict(versions), losses={**saved.losses, **stored})
     pin, notes = _kept(saved.pin, entries)
     if label is not None or not saved.pin.entries:
         pin, notes = Pin(label=label or "", versions=dict(versions), entries=entries), ()
@@ -323,7 +327,7 @@ def updated(
     return replace(new, pin=pin), notes
 
 
-def _kept(pin: Pin, entries: Mapping[str, Entry]) -> tuple[Pin, tuple[str, ...]]:
+def _kept(pin: Pin, entries: Mapping[str, BaselineCase]) -> tuple[Pin, tuple[str, ...]]:
     """Return the pin for these entries of the baseline."""
     pinned, gone = {}, {}
     for key, entry in entries.items():
@@ -345,7 +349,7 @@ def _kept(pin: Pin, entries: Mapping[str, Entry]) -> tuple[Pin, tuple[str, ...]]
 
 
 def _with_pin(
-    pin: Pin, now: Mapping[Case, Entry], groups: Mapping[ModelOnDataset, int], margin: float
+    pin: Pin, now: Mapping[Case, BaselineCase], groups: Mapping[ModelOnDataset, int], margin: float
 ) -> tuple[JointComparison, ...]:
     found = compare_groups(pin.entries, now, groups, margin=margin, alpha=PIN_ALPHA)
     return tuple(_against(each, pin.name) for each in found)
@@ -375,6 +379,6 @@ def _stored(loss: UpdateLoss, pin: str) -> StoredLoss:
     return StoredLoss(cases=loss.cases, replaced=replaced, since_pin=since, pin=pin)
 
 
-def _same(one: Entry, other: Entry) -> bool:
+def _same(one: BaselineCase, other: BaselineCase) -> bool:
     """Whether entries differ in their time at most."""
     return replace(one, seconds=other.seconds) == other

@@ -20,7 +20,7 @@ from grb_check.errors import count
 from grb_check.files.outputs import reason, shown
 from grb_check.files.versions import MEASURED, PACK
 from grb_check.gate.baselines.baseline import REPEATS, Baseline, key_of
-from grb_check.gate.baselines.files import Entry, entry_of, is_own_test, why_incomparable
+from grb_check.gate.baselines.files import BaselineCase, entry_of, is_own_test, why_incomparable
 from grb_check.gate.baselines.joint import (
     JointComparison,
     ModelOnDataset,
@@ -273,7 +273,7 @@ def baseline_result(
     )
 
 
-def _entries(rows: Sequence[CaseRecord]) -> dict[Case, Entry]:
+def _entries(rows: Sequence[CaseRecord]) -> dict[Case, BaselineCase]:
     """Return the entries of the built-in cases, which are compared jointly."""
     return {
         row.case: entry_of(row.outcome)
@@ -289,7 +289,7 @@ def _nothing_judged(rows: Sequence[CaseRecord]) -> list[str]:
     return ["nothing was compared with the baseline: no case of this run has a verdict"]
 
 
-def _few_repeats(entries: Mapping[str, Entry]) -> list[str]:
+def _few_repeats(entries: Mapping[str, BaselineCase]) -> list[str]:
     """Return a note if entries have few repeats, of which the tests have little power."""
     few = [entry.repeats for entry in entries.values() if entry.repeats < FEW]
     if not few:

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_mean_pool
 
-from grb_check.gradients.weighted_reductions import Edges, weighted_reductions
+from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 from grb_check.models.contrastive.graph_graphcl import nt_xent, projection
 from grb_check.models.contrastive.graph_views import reverse_edges
 from grb_check.models.graph_training import descend_once
@@ -85,7 +85,7 @@ class Game(nn.Module):
     def forward(self, graphs: Graphs, weights: Tensor) -> Tensor:
         """Return NT-Xent between graphs and the same graphs with edge weights float [2E]."""
         plain = self.head(self.encoder(graphs.x, graphs.edge_index, graphs.batch))
-        edges = Edges(graphs.edge_index, graphs.batch.numel())
+        edges = EdgeLookup(graphs.edge_index, graphs.batch.numel())
         with weighted_reductions(self.encoder, edges, weights):
             thinned = self.head(self.encoder(graphs.x, graphs.edge_index, graphs.batch))
         return (nt_xent(plain, thinned) + nt_xent(thinned, plain)) / 2

@@ -20,7 +20,7 @@ from grb_check.cases.counter_example import CounterExample
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.reports.digest import WORDS, Digest
-from grb_check.reports.html.view import Run, says_more, sections
+from grb_check.reports.html.view import RunView, says_more, sections
 from grb_check.reports.plain import clipped, percent, points
 
 LEAST: Final = 60  # radius of the circle
@@ -95,7 +95,7 @@ def page_text(digests: Sequence[Digest]) -> str:
     """Return the document about one run or several, one after the other."""
     several = len(digests) > 1
     runs = [
-        Run(digest=each, prefix=f"r{number}-" if several else "", sections=sections(each))
+        RunView(digest=each, prefix=f"r{number}-" if several else "", sections=sections(each))
         for number, each in enumerate(digests, 1)
     ]
     return ENVIRONMENT.get_template("page.html").render(runs=runs)

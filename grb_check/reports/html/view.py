@@ -52,7 +52,7 @@ class Dot(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class PictureRow:
     """One attack at one difficulty, or a heading without dots.
 
     Attributes:
@@ -91,7 +91,7 @@ class Picture:
     right: int
     floor: float
     steps: Sequence[tuple[float, float]]
-    rows: Sequence[Row]
+    rows: Sequence[PictureRow]
     curves: Sequence[tuple[int, Sequence[tuple[float, float]]]]
     kinds: Sequence[str]
 
@@ -107,10 +107,12 @@ def _picture(dataset: str, digest: Digest) -> Picture:
     lines = [line for line in digest.lines if line.row.case.dataset == dataset and line.row.outcome]
     models = list(dict.fromkeys(line.model for line in lines))
     lines.sort(key=lambda line: line.row.case.order[2:])
-    rows: list[Row] = []
+    rows: list[PictureRow] = []
 
     def add(label: str, dots: Sequence[Dot] = (), marks: Sequence[tuple[str, float]] = ()) -> None:
-        rows.append(Row(label=label, y=TOP + ROW * (len(rows) + 0.5), dots=dots, marks=marks))
+        rows.append(
+            PictureRow(label=label, y=TOP + ROW * (len(rows) + 0.5), dots=dots, marks=marks)
+        )
 
     for (level, scenario), group in groupby(
         lines, key=lambda line: (line.row.case.difficulty, line.row.case.scenario)
@@ -138,7 +140,7 @@ def _picture(dataset: str, digest: Digest) -> Picture:
     )
 
 
-def _curves(rows: Sequence[Row]) -> list[tuple[int, list[tuple[float, float]]]]:
+def _curves(rows: Sequence[PictureRow]) -> list[tuple[int, list[tuple[float, float]]]]:
     found: dict[tuple[str, str, str, str, int], list[tuple[float, float]]] = {}
     for row in rows:
         for dot in row.dots:
@@ -220,7 +222,7 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunView:
     """A run on the page.
 
     Attributes:

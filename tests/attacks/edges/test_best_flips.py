@@ -13,7 +13,7 @@ from torch import Tensor
 
 from grb_check.attacks.edges import flip_sources as room
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.edges.flip_sources import Ranked, best_flips
+from grb_check.attacks.edges.flip_sources import RankedFlips, best_flips
 from grb_check.attacks.protocol import PairGradients
 
 NONE = torch.empty(0, dtype=torch.int64)
@@ -51,7 +51,7 @@ def allowed_gains(
     return gains
 
 
-def check(found: Ranked, gains: dict[int, float], count: int) -> None:
+def check(found: RankedFlips, gains: dict[int, float], count: int) -> None:
     """Codes are distinct and allowed, gains are theirs, and none is larger."""
     codes = found.codes.tolist()
     assert len(set(codes)) == len(codes) == min(count, len(gains))

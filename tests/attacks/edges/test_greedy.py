@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 from strategies import LinearModel, graphs
 from torch import Tensor
 
-from grb_check.attacks.edges.edge_search import Plan, exchange_flips, greedy_flips, held_targets
+from grb_check.attacks.edges.edge_search import (
+    SearchSpace,
+    exchange_flips,
+    greedy_flips,
+    held_targets,
+)
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.edges.flip_sources import Aim, Ranked, flip_source
+from grb_check.attacks.edges.flip_sources import Aim, RankedFlips, flip_source
 from grb_check.attacks.objectives import cross_entropy
 
 NONE = torch.empty(0, dtype=torch.int64)
@@ -29,14 +34,14 @@ class Fixed:
 
     def __call__(
         self, edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
-    ) -> Ranked:
+    ) -> RankedFlips:
         self.made.append(set(forbidden.tolist()))
         left = [code for code in self._gains if code not in self.made[-1]]
         if nodes is not None:
             left = [code for code in left if nodes[[*divmod(code, edges.num_nodes)]].all()]
         best = sorted(left, key=lambda code: -self._gains[code])[:count]
         gains = torch.tensor([self._gains[code] for code in best])
-        return Ranked(torch.tensor(best, dtype=torch.int64), gains)
+        return RankedFlips(torch.tensor(best, dtype=torch.int64), gains)
 
 
 def codes_of(edges: EdgeSet) -> list[int]:
@@ -60,7 +65,7 @@ def test_all_gains_are_taken_and_no_node_twice_in_a_step(data, count, steps) -> 
     before = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
     source = Fixed(gains)
     start = torch.tensor(before, dtype=torch.int64)
-    made = greedy_flips(Plan(clean, source, True), start, count, steps).tolist()
+    made = greedy_flips(SearchSpace(clean, source, True), start, count, steps).tolist()
 
     assert made[: len(before)] == before
     assert len(set(made)) == len(made)
@@ -85,7 +90,7 @@ def test_no_node_gets_more_flips_than_it_has_room_for(data, count, steps) -> Non
     spare = st.lists(st.integers(0, 3), min_size=clean.num_nodes, max_size=clean.num_nodes)
     used = clean.ends(start).flatten().bincount(minlength=clean.num_nodes)
     room = used + torch.tensor(data.draw(spare))
-    plan = Plan(clean, source, True, room)
+    plan = SearchSpace(clean, source, True, room)
     made = greedy_flips(plan, start, count, steps)
     left = plan.room_beside(made)
     assert left is not None
@@ -102,7 +107,7 @@ def test_the_budget_is_spent_evenly() -> None:
     gains = dict.fromkeys(clean.encode(apart).tolist(), 1.0)
     for steps, expected in ((4, [0, 3, 5, 8]), (20, list(range(10)))):
         source = Fixed(gains)
-        assert greedy_flips(Plan(clean, source, True), NONE, 10, steps).numel() == 10
+        assert greedy_flips(SearchSpace(clean, source, True), NONE, 10, steps).numel() == 10
         assert expected == [len(made) for made in source.made]
 
 
@@ -117,7 +122,7 @@ def aim_at(graph, seed: int = 0) -> Aim:
 def test_exchange_never_makes_it_worse(graph, seed, budget, share, isolate) -> None:
     """Fewer targets are held, or as many with a higher objective; flips are distinct, no more."""
     clean, aim, draws = edge_set(graph), aim_at(graph, seed), generator(seed)
-    plan = Plan(clean, flip_source(aim, clean, 40, draws), isolate)
+    plan = SearchSpace(clean, flip_source(aim, clean, 40, draws), isolate)
     made = greedy_flips(plan, NONE, budget, 3)
     after = exchange_flips(plan, aim, made, 4, share, draws)
     assert held_targets(plan, aim, after) <= held_targets(plan, aim, made)

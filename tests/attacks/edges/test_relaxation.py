@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from strategies import LinearModel, graph_of, graphs
 
 from grb_check.attacks.edges.edge_search import (
-    Plan,
     Relaxed,
+    SearchSpace,
     ascend,
     gains_of,
     held_targets,
@@ -21,7 +21,7 @@ from grb_check.attacks.edges.edge_set import edge_set
 from grb_check.attacks.edges.flip_sources import Aim, flip_source
 from grb_check.attacks.objectives import cross_entropy
 
-UNBOUND = Plan(edge_set(graph_of(3, [])), lambda *_: None, True)
+UNBOUND = SearchSpace(edge_set(graph_of(3, [])), lambda *_: None, True)
 
 
 @given(st.data(), st.integers(2, 6))
@@ -85,7 +85,7 @@ def test_rounding_is_allowed_and_no_weaker_than_the_largest(drawn, budget, isola
     graph, relaxed = drawn
     clean, aim = edge_set(graph), aim_at(graph)
     generator = torch.Generator().manual_seed(seed)
-    plan = Plan(clean, flip_source(aim, clean, 50, generator), isolate)
+    plan = SearchSpace(clean, flip_source(aim, clean, 50, generator), isolate)
     flips = rounded(relaxed, plan, aim, budget, 3, generator)
     assert flips.numel() == flips.unique().numel() <= budget
     if isolate:

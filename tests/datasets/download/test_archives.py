@@ -14,14 +14,14 @@ from bad_server import zipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.datasets.download.fetch import Limits, extract
+from grb_check.datasets.download.fetch import ArchiveLimits, extract
 from grb_check.errors import DataError
 from grb_check.files.outputs import UnwritableError
 
 FILES = ("adj.npz", "features.npz", "split/time/train.csv.gz")
 CONTENT = {file: f"content of {file} ".encode() * 50 for file in FILES}
 NAME = "grb-cora"
-ROOMY = Limits()
+ROOMY = ArchiveLimits()
 Member = tuple[str, bytes]
 
 
@@ -57,7 +57,7 @@ PACKERS: dict[str, Callable[[Iterable[Member]], bytes]] = {
 }
 
 
-def unpacked(archive: bytes, limits: Limits = ROOMY) -> dict[str, bytes]:
+def unpacked(archive: bytes, limits: ArchiveLimits = ROOMY) -> dict[str, bytes]:
     """Extract an archive, and check that nothing else was written."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -77,7 +77,7 @@ def unpacked(archive: bytes, limits: Limits = ROOMY) -> dict[str, bytes]:
         }
 
 
-def refusal(archive: bytes, limits: Limits = ROOMY) -> str:
+def refusal(archive: bytes, limits: ArchiveLimits = ROOMY) -> str:
     with pytest.raises(DataError) as caught:
         unpacked(archive, limits)
     assert "\n" not in str(caught.value)
@@ -151,7 +151,9 @@ def test_an_encrypted_member_is_named() -> None:
 def test_bombs_stop_at_the_limit(kind: str) -> None:
     """Long before they would fill the disk; content of exactly the limit is accepted."""
     bomb = PACKERS[kind]({**below("x/"), "x/adj.npz": bytes(1 << 22)}.items())
-    assert "more than 1,000,000 unpacked bytes" in refusal(bomb, Limits(total_bytes=1_000_000))
+    assert "more than 1,000,000 unpacked bytes" in refusal(
+        bomb, ArchiveLimits(total_bytes=1_000_000)
+    )
     assert len(unpacked(bomb)["adj.npz"]) == 1 << 22
 
 
@@ -159,8 +161,8 @@ def test_bombs_stop_at_the_limit(kind: str) -> None:
 def test_too_many_members_are_refused(kind: str) -> None:
     """Counting stops at the limit."""
     archive = PACKERS[kind]([*CONTENT.items(), *((f"{n}", b"") for n in range(20))])
-    assert "more than 22 members" in refusal(archive, Limits(members=22))
-    assert unpacked(archive, Limits(members=23)) == CONTENT
+    assert "more than 22 members" in refusal(archive, ArchiveLimits(members=22))
+    assert unpacked(archive, ArchiveLimits(members=23)) == CONTENT
 
 
 def test_an_unwritable_directory_is_not_blamed_on_the_archive(tmp_path: Path) -> None:

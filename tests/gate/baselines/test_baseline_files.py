@@ -18,7 +18,7 @@ from grb_check.files.text import fit_line
 from grb_check.gate.baselines.baseline import open_baseline
 from grb_check.gate.baselines.files import (
     MAX_LABEL,
-    Saved,
+    BaselineFile,
     StoredLoss,
     read_baseline,
     write_baseline,
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @st.composite
-def files(draw: st.DrawFn) -> Saved:
+def files(draw: st.DrawFn) -> BaselineFile:
     """Any small file, of which some cases have another entry in the pin."""
     kept = draw(st.dictionaries(NAMES, entries(), max_size=4))
     pinned = {name: draw(entries()) for name in kept if draw(st.booleans())}
@@ -50,7 +50,9 @@ def files(draw: st.DrawFn) -> Saved:
 
 
 @given(given=files())
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given: Saved) -> None:
+def test_what_is_written_is_read(
+    tmp_path_factory: pytest.TempPathFactory, given: BaselineFile
+) -> None:
     """Bits, figures and texts, also those of the pin; and it is written again byte by byte."""
     path = tmp_path_factory.mktemp("kept") / "baseline.json"
     write_baseline(path, given)

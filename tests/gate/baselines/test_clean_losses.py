@@ -15,7 +15,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.files import Entry, Pair, Saved
+from grb_check.gate.baselines.files import BaselineCase, BaselineFile, Pair
 from grb_check.gate.baselines.joint import JointComparison, compare_with_pin
 
 NOISE = np.array([0.0, 0.02, 0.01, -0.01, 0.0, 0.01, 0.02, 0.0, -0.01, 0.01])
@@ -24,20 +24,20 @@ LEVELS = ("easy", "medium", "hard")
 
 def trained(
     clean: float, attacked: float, name: str = "w", noise: Sequence[float] = NOISE
-) -> Entry:
+) -> BaselineCase:
     """A model with these mean accuracies in ten trainings."""
     under = accuracies(attacked + np.array(noise), 1000, name)
     return replace(under, before=accuracies(clean + np.array(noise), 1000, name).after)
 
 
-def finished(clean: float, attacked: float, name: str = "w") -> Entry:
+def finished(clean: float, attacked: float, name: str = "w") -> BaselineCase:
     """A model that is not trained, on 1000 targets."""
     ranks = np.arange(1000)
     made = entry([ranks < 1000 * attacked], weights=[name], pretrained=True)
     return replace(made, before=entry([ranks < 1000 * clean]).after)
 
 
-def later(make: object, clean: float, attacked: float) -> Entry:
+def later(make: object, clean: float, attacked: float) -> BaselineCase:
     """The model of this run."""
     if make is finished:
         return finished(clean, attacked, "v")
@@ -55,7 +55,7 @@ def later(make: object, clean: float, attacked: float) -> Entry:
     ],
 )
 def test_a_loss_of_clean_accuracy_is_not_blamed_on_the_attack(
-    make: type[Entry], clean: float, attacked: float, result: str, explained: bool
+    make: type[BaselineCase], clean: float, attacked: float, result: str, explained: bool
 ) -> None:
     """The clean accuracy was 88 %, and 87 % were left."""
     pair = Pair(
@@ -70,16 +70,22 @@ def test_a_loss_of_clean_accuracy_is_not_blamed_on_the_attack(
 
 
 def joint(
-    before: dict[Case, Entry], now: dict[Case, Entry], explained: Sequence[tuple[str, str]] = ()
+    before: dict[Case, BaselineCase],
+    now: dict[Case, BaselineCase],
+    explained: Sequence[tuple[str, str]] = (),
 ) -> dict[str, JointComparison]:
     baseline = Baseline(
-        path=Path("b.json"), margin=2.0, saved=Saved(entries={c.id: e for c, e in before.items()})
+        path=Path("b.json"),
+        margin=2.0,
+        saved=BaselineFile(entries={c.id: e for c, e in before.items()}),
     )
     found = baseline.compare_jointly(now, now, explained)
     return {each.accuracy: each for each in found}
 
 
-def cells(make: object, clean: float, attacked: float, *, now: bool = False) -> dict[Case, Entry]:
+def cells(
+    make: object, clean: float, attacked: float, *, now: bool = False
+) -> dict[Case, BaselineCase]:
     """Two attacks at three difficulties."""
     made = later(make, clean, attacked) if now else make(clean, attacked)  # type: ignore[operator]
     return {
@@ -123,12 +129,12 @@ def test_what_has_no_such_test_fails_itself() -> None:
         was, before=accuracies([0.88] * 8).after, dataset=made.dataset[:16], attack="", threat=""
     )
     for key, result in ((made.case.id, "pass"), ("test_own.py::test_mine", "fail")):
-        baseline = Baseline(path=Path("b.json"), margin=2.0, saved=Saved(entries={key: was}))
+        baseline = Baseline(path=Path("b.json"), margin=2.0, saved=BaselineFile(entries={key: was}))
         found = baseline.compare(key, made)
         assert isinstance(found, Comparison)
         assert (found.result, found.explained) == (result, True)
     before, now = cells(trained, 0.88, 0.87), cells(trained, 0.57, 0.568, now=True)
-    pinned = Saved(entries={case.id: each for case, each in now.items()})
+    pinned = BaselineFile(entries={case.id: each for case, each in now.items()})
     pinned = replace(
         pinned,
         pin=replace(pinned.pin, entries={case.id: each for case, each in before.items()}),

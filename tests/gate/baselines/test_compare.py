@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 
 from grb_check.cases.case import Case
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.files import Entry, Pair
+from grb_check.gate.baselines.files import BaselineCase, Pair
 
 STEADY = [0.50, 0.52, 0.51, 0.49, 0.50, 0.51, 0.52, 0.50]
 
 
-def pair(before: Entry, after: Entry, level: str = "easy", attack: str = "pgd") -> Pair:
+def pair(
+    before: BaselineCase, after: BaselineCase, level: str = "easy", attack: str = "pgd"
+) -> Pair:
     return Pair(Case("cora", level, "injection", attack), before, after)
 
 
-def lost(targets: int, before: int, gone: int) -> tuple[Entry, Entry]:
+def lost(targets: int, before: int, gone: int) -> tuple[BaselineCase, BaselineCase]:
     """A pretrained model: `before` targets are right, then `gone` fewer."""
     ranks = np.arange(targets)
     was = entry([ranks < before], weights=["a"], pretrained=True)
@@ -30,7 +32,7 @@ def lost(targets: int, before: int, gone: int) -> tuple[Entry, Entry]:
 
 
 @given(kept=entries())
-def test_the_same_entry_is_equal(kept: Entry) -> None:
+def test_the_same_entry_is_equal(kept: BaselineCase) -> None:
     """Nothing has changed, so there is no test."""
     found = compare(pair(kept, kept), 2.0, 0.01)
     assert (found.result, found.loss, found.p) == ("equal", 0.0, None)
@@ -177,7 +179,7 @@ def test_the_joint_test_detects_what_no_single_test_does() -> None:
     """Ten cases lose three points each, with independent noise."""
     rng = np.random.default_rng(0)
 
-    def run(mean: float, name: str) -> list[Entry]:
+    def run(mean: float, name: str) -> list[BaselineCase]:
         rows = np.clip(mean + rng.normal(0, 0.02, (10, 8)), 0, 1)
         return [accuracies(row, targets=1000, name=name) for row in rows]
 
@@ -203,7 +205,7 @@ def test_collapses_blind_neither_a_case_nor_the_joint_test() -> None:
     """Two collapsed trainings on each side are counted, and the others show the loss."""
     rng = np.random.default_rng(0)
 
-    def run(mean: float, name: str, gone: Sequence[int]) -> list[Entry]:
+    def run(mean: float, name: str, gone: Sequence[int]) -> list[BaselineCase]:
         rows = mean + rng.normal(0, 0.01, (5, 20))
         rows[:, gone] /= 2
         return [accuracies(row, targets=1000, name=name) for row in rows]

@@ -14,9 +14,9 @@ from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.compare import compare, compare_jointly
 from grb_check.gate.baselines.files import (
-    Content,
+    BaselineContent,
+    BaselineFile,
     Pair,
-    Saved,
     StoredLoss,
     read_baseline,
     write_baseline,
@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def outcome(path: Path, raw: bytes) -> Saved | None:
+def outcome(path: Path, raw: bytes) -> BaselineFile | None:
     """What the file holds, after every use of it; None if it is refused."""
     path.write_bytes(raw)
     try:
@@ -75,7 +75,7 @@ def test_a_changed_field_is_refused_or_gives_consistent_entries(path: Path, how_
     file = json.loads(path.read_text())
     stale = file["digest"]
     read = 0
-    for raw in structural_mutants(file, how_many, seed=0, kind=Content):
+    for raw in structural_mutants(file, how_many, seed=0, kind=BaselineContent):
         found = outcome(path, raw)
         if found is not None:
             read += 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from grb_check.cases.case import Case
 from grb_check.gate.baselines.baseline import ALPHA, LOSS_MARGIN
 from grb_check.gate.baselines.compare import why_incomparable
-from grb_check.gate.baselines.files import Entry, Pin, Saved
+from grb_check.gate.baselines.files import BaselineCase, BaselineFile, Pin
 from grb_check.gate.baselines.joint import (
     compare_groups,
     compare_with_pin,
@@ -29,25 +29,27 @@ NOISE = (0.004, -0.004, 0.0, 0.008, -0.008)  # of five repeats
 NAMES = st.sampled_from("abcdef")
 
 
-def commit(points: float, *, targets: int = 500, name: str = "w") -> dict[Case, Entry]:
+def commit(points: float, *, targets: int = 500, name: str = "w") -> dict[Case, BaselineCase]:
     """Return the entries of a model with that attacked accuracy in all cases, in five repeats."""
     values = [(points / 100) + each for each in NOISE]
     return {case: accuracies(values, targets, name) for case in CASES}
 
 
-def by_id(made: dict[Case, Entry]) -> dict[str, Entry]:
+def by_id(made: dict[Case, BaselineCase]) -> dict[str, BaselineCase]:
     return {case.id: entry for case, entry in made.items()}
 
 
-def update(before: Saved, made: dict[Case, Entry], label: str | None = None) -> Saved:
+def update(
+    before: BaselineFile, made: dict[Case, BaselineCase], label: str | None = None
+) -> BaselineFile:
     """Return the file after an update with the losses that it accepts."""
     losses = update_losses(before, made, LOSS_MARGIN)
     return updated(before, by_id(made), VERSIONS, losses, label=label)[0]
 
 
-def drift(commits: int, label: str | None = None) -> Saved:
+def drift(commits: int, label: str | None = None) -> BaselineFile:
     """Return the file after as many commits of a point each, with an update after each of them."""
-    file = update(Saved(), commit(80), label)
+    file = update(BaselineFile(), commit(80), label)
     for number in range(1, commits):
         file = update(file, commit(80 - number, name=f"w{number}-"))
     return file
@@ -55,7 +57,7 @@ def drift(commits: int, label: str | None = None) -> Saved:
 
 def test_the_first_file_is_its_own_pin() -> None:
     """So that nothing has to be configured, and nothing is compared twice."""
-    file = update(Saved(), commit(80))
+    file = update(BaselineFile(), commit(80))
     assert file.pin == Pin(label="", versions=VERSIONS, entries=file.entries)
     assert not file.repinned
     assert compare_with_pin(file, commit(50), CASES, LOSS_MARGIN) == ()
@@ -131,7 +133,10 @@ def test_the_order_of_cases_plays_no_part() -> None:
     label=st.none() | st.just("v2"),
 )
 def test_an_update_has_every_case_in_baseline_and_pin(
-    before: dict[str, Entry], pinned: dict[str, Entry], made: dict[str, Entry], label: str | None
+    before: dict[str, BaselineCase],
+    pinned: dict[str, BaselineCase],
+    made: dict[str, BaselineCase],
+    label: str | None,
 ) -> None:
     """The run's entries, the others as they were, pinned ones that can be compared with; and a
     second update with the same run changes nothing."""

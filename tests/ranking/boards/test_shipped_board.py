@@ -11,7 +11,7 @@ import pytest
 from grb_check import datasets
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
-from grb_check.models.zoo import ZOO, Entry
+from grb_check.models.zoo import ZOO, ZooModel
 from grb_check.ranking.boards.board import not_measured
 from grb_check.ranking.boards.files import measured_board
 from grb_check.ranking.comparison_models import find_boards, read_comparison_models
@@ -46,7 +46,7 @@ def test_a_new_model_or_a_new_version_is_reported_as_not_measured(
     )
     before = find()
     assert before.notes == ()
-    new = Entry("shield", "defences.shield", "Shield", "a defence of tomorrow")
+    new = ZooModel("shield", "defences.shield", "Shield", "a defence of tomorrow")
     raised = replace(ZOO["gat"], version=2)
     monkeypatch.setattr("grb_check.ranking.boards.board.ZOO", {**ZOO, "gat": raised, "shield": new})
     found = find()
