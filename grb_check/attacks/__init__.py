@@ -6,6 +6,7 @@
 - `registry`: one row for each built-in attack; from a name to an attack. `names`: modifiers.
   `own_attacks`: users' attacks.
 - `injection`, `modification`: the built-in attacks, one file each, named as the attack is.
+- `query_search`: search by a model's answers among parts of known perturbations.
 - `objectives`, `links`, `edges`, `graph_sets`: what several attacks share.
 
 May import `errors`, `user_code`, `files` and `datasets`, the last in `budgets` alone. Attacks know
@@ -15,7 +16,7 @@ Inside, each line of this list imports only the ones after it:
     budgets
     registry
     injection, modification
-    own_attacks
+    own_attacks, query_search
     graph_sets
     links, edges
     setting_checks

@@ -111,14 +111,14 @@ def lines(found: CounterExample, what: str = "node") -> list[str]:
 def fallen(found: CounterExample, what: str = "node") -> str:
     """Return the targets that are lost, by class: `3 of class 2 (degrees 1 to 4), ...`."""
     lost = [pair for pair in found.flipped if pair.before == pair.label]
-    told = []
+    reported = []
     for label in sorted({row.label for row in lost}):
         degrees = [row.degree for row in lost if row.label == label]
         least, most = min(degrees), max(degrees)
         span = f"{least}" if least == most else f"{least} to {most}"
         size = "edges" if what == "graph" else "degree" if least == most else "degrees"
-        told.append(f"{len(degrees)} of class {label} ({size} {span})")
-    return ", ".join(told)
+        reported.append(f"{len(degrees)} of class {label} ({size} {span})")
+    return ", ".join(reported)
 
 
 def _parts(found: CounterExample) -> Iterator[str]:

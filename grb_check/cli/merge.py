@@ -367,8 +367,8 @@ def run(options: argparse.Namespace) -> int:
     _show(whole, found, len(parts), failures)
     results = Counter(row.result for row in whole.record.cases)
     results.update("fail" if test.failed else "pass" for test in entered)
-    told = ", ".join(f"{number} {WORDS[each]}" for each, number in sorted(results.items()))
-    StandardOutput().section(told or "no cases")
+    reported = ", ".join(f"{number} {WORDS[each]}" for each, number in sorted(results.items()))
+    StandardOutput().section(reported or "no cases")
     if in_github_actions(os.environ):
         for line in annotation_lines(found):
             command(line)

@@ -72,13 +72,13 @@ def find_original(spec: str, places: Places) -> Source:
     Raises:
         UsageError: see `find`.
     """
-    wanted = _wanted(spec)
+    request = _wanted(spec)
     looked: list[Source] = []
-    for source in _candidates(wanted, places):
+    for source in _candidates(request, places):
         if source.pending or not source.missing():
             return replace(source, places=places, asked=spec)
         looked.append(source)
-    raise UsageError(_not_found(wanted, places, looked))
+    raise UsageError(_not_found(request, places, looked))
 
 
 def load(source: Source) -> Dataset:
@@ -173,25 +173,25 @@ def _wanted(spec: str) -> DatasetRequest:
     return DatasetRequest(spec, "", spec, None)
 
 
-def _candidates(wanted: DatasetRequest, places: Places) -> Iterable[Source]:
+def _candidates(request: DatasetRequest, places: Places) -> Iterable[Source]:
     places = replace(places, folders=tuple(map(expanded, places.folders)))
-    if wanted.path is not None or ":" in wanted.text:
-        return _found(wanted, places)
-    if owners := [file_format for file_format in FORMATS if wanted.text in file_format.names]:
-        return _found(wanted, places, owners)
+    if request.path is not None or ":" in request.text:
+        return _found(request, places)
+    if owners := [file_format for file_format in FORMATS if request.text in file_format.names]:
+        return _found(request, places, owners)
 
     def rank(source: Source) -> int:
         """Place of the first folder that holds the source: folders come before formats."""
         return next(i for i, each in enumerate(places.searched) if each in source.path.parents)
 
-    return sorted(_found(wanted, places), key=rank)
+    return sorted(_found(request, places), key=rank)
 
 
 def _found(
-    wanted: DatasetRequest, places: Places, formats: Sequence[Format] = FORMATS
+    request: DatasetRequest, places: Places, formats: Sequence[Format] = FORMATS
 ) -> Iterator[Source]:
     for file_format in formats:
-        yield from file_format.find(wanted, places)
+        yield from file_format.find(request, places)
 
 
 def _is_path(text: str) -> bool:
@@ -201,16 +201,16 @@ def _is_path(text: str) -> bool:
     return "/" in text or os.sep in text or has_suffix or os.path.isdir(text)
 
 
-def _not_found(wanted: DatasetRequest, places: Places, looked: list[Source]) -> str:
-    spec = wanted.asked
-    if wanted.path is not None:
+def _not_found(request: DatasetRequest, places: Places, looked: list[Source]) -> str:
+    spec = request.asked
+    if request.path is not None:
         if looked:
             nearest = min(looked, key=_share_missing)
             lacks = ", ".join(nearest.missing())
             usages = " or ".join(dict.fromkeys(each.format.usage for each in looked))
             return f"dataset {spec!r}: {nearest.path} lacks {lacks}; give {usages}"
         return (
-            f"dataset {spec!r}: there is no directory {wanted.text!r}, and no "
+            f"dataset {spec!r}: there is no directory {request.text!r}, and no "
             f"{', '.join(_SUFFIXES)} file of that name; give the path of one"
         )
     if spec in (*known_names(), *GRAPH_SETS):

@@ -264,13 +264,13 @@ class Format:
     tells_graphs: Callable[[Source], bool] | None = None
 
 
-def find_file(kind: Format, wanted: DatasetRequest, places: Places) -> Iterator[Source]:
+def find_file(kind: Format, request: DatasetRequest, places: Places) -> Iterator[Source]:
     """Yield the single file of a path, or those of a name in the places."""
-    if wanted.path is not None:
-        if wanted.path.suffix.lower() in kind.suffixes and os.path.isfile(wanted.path):
-            stem = Path(os.path.basename(os.path.abspath(wanted.path))).stem
-            yield Source(wanted.named(stem), kind, wanted.path)
-    elif ":" not in wanted.text:
+    if request.path is not None:
+        if request.path.suffix.lower() in kind.suffixes and os.path.isfile(request.path):
+            stem = Path(os.path.basename(os.path.abspath(request.path))).stem
+            yield Source(request.named(stem), kind, request.path)
+    elif ":" not in request.text:
         for folder in places.searched:
             for suffix in kind.suffixes:
-                yield Source(wanted.text, kind, folder / f"{wanted.text}{suffix}")
+                yield Source(request.text, kind, folder / f"{request.text}{suffix}")

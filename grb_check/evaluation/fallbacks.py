@@ -15,12 +15,12 @@ from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.query_search import ExchangedParts, GraphFlips, GraphInjections, search
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, apply, verify
 from grb_check.cases.case import on_graphs
 from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.own_models import TrainedModel
-from grb_check.evaluation.query_search import ExchangedParts, GraphFlips, GraphInjections, search
 from grb_check.evaluation.surrogates import kinds_on
 from grb_check.evaluation.trials import Trial, on_surrogates, seed_of
 from grb_check.user_code.randomness import isolated_randomness

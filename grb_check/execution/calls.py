@@ -92,9 +92,9 @@ def call_factory(target: str) -> Workers:
             f"concurrent.futures.Executor, as Client.get_executor() of Dask is"
         )
     names = ("max_workers", "num_workers", "_max_workers")  # the last: the standard library's
-    told = (getattr(made, name, None) for name in names)
+    reported = (getattr(made, name, None) for name in names)
     # A pool that breaks takes all tasks in flight with it: one waits, so that none idles.
-    width = next((each for each in told if isinstance(each, int)), cores()) + 1
+    width = next((each for each in reported if isinstance(each, int)), cores()) + 1
     return Workers(
         executor=made,
         name=f"{target} ({type(made).__name__})",

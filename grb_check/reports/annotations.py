@@ -37,16 +37,16 @@ def workflow_command(level: str, message: str, *, title: str, file: str = "", li
     """
     placed = {"file": file, "line": str(line)} if file else {}
     properties = {**placed, "title": title}
-    told = ",".join(f"{name}={_escaped(each, _PROPERTY)}" for name, each in properties.items())
-    return f"::{level} {told}::{_escaped(clipped(message, LENGTH), _DATA)}"
+    reported = ",".join(f"{name}={_escaped(each, _PROPERTY)}" for name, each in properties.items())
+    return f"::{level} {reported}::{_escaped(clipped(message, LENGTH), _DATA)}"
 
 
 def annotation_lines(digest: Digest) -> list[str]:
     """Return a workflow command for each model that failed, with its worst case, at most `MOST`."""
     failed: dict[str, list[str]] = {}
     for line in digest.bad:
-        told = f"{digest.name_of(line)}: {line.first or WORDS[line.status]}"
-        failed.setdefault(line.model, []).append(told)
+        reported = f"{digest.name_of(line)}: {line.first or WORDS[line.status]}"
+        failed.setdefault(line.model, []).append(reported)
     for row in digest.further:
         failed.setdefault(row.model, []).append(row.text)
     for node_id in digest.unknown:

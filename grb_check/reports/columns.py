@@ -96,13 +96,13 @@ def _unlearned(outcome: Outcome) -> list[str]:
     if not outcome.unlearned:
         return []
     clean = [statistics.fmean(outcome.references[name].clean) for name in outcome.unlearned]
-    told = ", ".join(
+    reported = ", ".join(
         f"{name.upper()} {share:.1%}" for name, share in zip(outcome.unlearned, clean, strict=True)
     )
     return [
-        f"{outcome.case.dataset}/{outcome.case.difficulty}: clean accuracy of {told}, and of the "
-        f"most frequent class {outcome.majority:.1%}: such a reference has learned nothing, and "
-        f"makes no limit"
+        f"{outcome.case.dataset}/{outcome.case.difficulty}: clean accuracy of {reported}, and of "
+        f"the most frequent class {outcome.majority:.1%}: such a reference has learned nothing, "
+        f"and makes no limit"
     ]
 
 
@@ -208,12 +208,12 @@ def verdict_of(row: CaseRecord) -> str:
         return f"fail ({', '.join(row.failed_diagnostics)})"
     if row.verdict is not None and row.verdict.inconclusive:
         return "fail (inconclusive)"
-    told: str = row.result
-    if told == "pass" and row.verdict is not None and row.verdict.result != "fail":
-        told = row.verdict.result
+    reported: str = row.result
+    if reported == "pass" and row.verdict is not None and row.verdict.result != "fail":
+        reported = row.verdict.result
     near = " (borderline)" if row.verdict is not None and row.verdict.borderline else ""
     doubted = row.outcome is not None and row.outcome.findings
-    return f"{told}{near} ?" if doubted else f"{told}{near}"
+    return f"{reported}{near} ?" if doubted else f"{reported}{near}"
 
 
 COLUMNS: Final = (

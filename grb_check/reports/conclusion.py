@@ -207,19 +207,21 @@ def _is_below(levels: Levels) -> bool:
 def _others(sides: Sequence[Levels]) -> str:
     """Attacked accuracies of other models, against the attackers of each side."""
     every = [outcome for side in sides for level in side.values() for outcome in level]
-    told = []
+    reported = []
     if all(each.no_graph is not None for each in every):
-        told.append(("a model without the graph", _means(sides, lambda each: each.no_graph or 0.0)))
+        reported.append(
+            ("a model without the graph", _means(sides, lambda each: each.no_graph or 0.0))
+        )
     if all(each.has_learned(MAIN_REFERENCE) for each in every):
-        told.append(("an undefended GCN", _means(sides, _of_gcn)))
+        reported.append(("an undefended GCN", _means(sides, _of_gcn)))
     titles = {each.most_robust[0] if each.most_robust else "" for each in every}
     if "" not in titles:
         name = f" ({titles.pop()})" if len(titles) == 1 else ""
         best = _means(sides, lambda each: each.most_robust[1] if each.most_robust else 0.0)
-        told.append((f"the most robust known{name}", best))
-    if not told:
+        reported.append((f"the most robust known{name}", best))
+    if not reported:
         return "no other model has learned the data"
-    (first, figures), *rest = told
+    (first, figures), *rest = reported
     return ", ".join([f"{first} keeps {figures}", *map(" ".join, rest)])
 
 

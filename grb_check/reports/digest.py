@@ -32,7 +32,7 @@ from grb_check.ranking.ranks import (
 )
 from grb_check.reports.audit_words import conclusions
 from grb_check.reports.record import BaselineRecord, RunRecord, ShardRecord
-from grb_check.settings.settings import told
+from grb_check.settings.settings import describe_given
 
 # Of an `Outcome`, over its repeats.
 FIGURES: Final = (
@@ -450,7 +450,7 @@ def digest(record: RunRecord, name: str = "") -> Digest:
 def limits_of(record: RunRecord) -> list[tuple[str, str]]:
     """Return what was given of limits, baselines and ranks with origins, and the default limit."""
     settings = record.settings
-    rows = told(settings.given, settings.origins, ("limits", "baselines", "ranks"))
+    rows = describe_given(settings.given, settings.origins, ("limits", "baselines", "ranks"))
     if settings.gate.max_drop is None:
         judged = ", where no baseline judges" if record.baseline is not None else ""
         default = f"drop of the least robust reference, a margin and the interval{judged}"
@@ -497,15 +497,15 @@ def _is_inconclusive(row: CaseRecord) -> bool:
 
 def _first(row: CaseRecord, status: Status) -> str:
     """The line that gives the reason: the gate's, an assertion's, or the first of the message."""
-    told = ""
+    reported = ""
     if row.result in ("xfail", "xpass"):
-        told = f"expected failure: {row.message}"
+        reported = f"expected failure: {row.message}"
     elif row.unexpected_pass:
-        told = row.message
+        reported = row.message
     elif status == "inconclusive" and row.comparison is not None:
-        told = row.comparison.text
+        reported = row.comparison.text
     elif row.verdict is not None and row.verdict.result != "pass":
-        told = row.verdict.message
-    text = [line.strip() for line in (told or row.message).splitlines() if line.strip()]
+        reported = row.verdict.message
+    text = [line.strip() for line in (reported or row.message).splitlines() if line.strip()]
     raised = [line[1:].strip() for line in text if line.startswith("E ")]
-    return next(iter((not told and raised) or text), "")
+    return next(iter((not reported and raised) or text), "")

@@ -80,13 +80,13 @@ def _case(line: Line, class_name: str) -> Any:
         elapsed_sec=round(outcome.seconds, 3) if outcome is not None else None,
         stdout=fit(_table(line, outcome)) if outcome is not None else None,
     )
-    told = line.first or WORDS[line.status]
+    reported = line.first or WORDS[line.status]
     if line.status == "fail":
-        found.add_failure_info(told, line.text or told, "fail")
+        found.add_failure_info(reported, line.text or reported, "fail")
     elif line.status in ("error", "missing"):
-        found.add_error_info(told, line.text or told, line.status)
+        found.add_error_info(reported, line.text or reported, line.status)
     elif line.status in ("skip", "xfail"):
-        found.add_skipped_info(told)
+        found.add_skipped_info(reported)
     return found
 
 
@@ -129,8 +129,8 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
     ids, found = made.ids_of(group), []
     for reference, joint in made.baseline.joint_tests if made.baseline is not None else ():
         if joint.name in ids:
-            told = f"{joint.scope}: {joint.comparison.text}"
-            found.append(_judged(made, group, reference, not joint.failed, told))
+            reported = f"{joint.scope}: {joint.comparison.text}"
+            found.append(_judged(made, group, reference, not joint.failed, reported))
     for text in conclusions(made.record):
         if group_name((text.model, text.dataset)) in ids:
             found.append(_judged(made, group, "audit", not text.falls, text.text))
@@ -141,10 +141,10 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
     return found
 
 
-def _judged(made: Digest, group: tuple[str, str], name: str, passed: bool, told: str) -> Any:
-    case = junit_xml.TestCase(fit(name), _class_name(made, group), stdout=fit(told))
+def _judged(made: Digest, group: tuple[str, str], name: str, passed: bool, reported: str) -> Any:
+    case = junit_xml.TestCase(fit(name), _class_name(made, group), stdout=fit(reported))
     if not passed:
-        case.add_failure_info(fit(told).partition("\n")[0], fit(told), "fail")
+        case.add_failure_info(fit(reported).partition("\n")[0], fit(reported), "fail")
     return case
 
 

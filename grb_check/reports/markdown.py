@@ -228,8 +228,8 @@ def _lowest(digest: Digest) -> Section:
         for low in lows
     ]
     audits = [each.text for each in audit_words.conclusions(digest.record)]
-    told = [*audits, *gap_lines(lows)]
-    lines = [f"- {span(text)}" for text in told]
+    reported = [*audits, *gap_lines(lows)]
+    lines = [f"- {span(text)}" for text in reported]
     head = ("| lowest accuracy (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")
     before = ("### Attackers who know the model", "", *lines, *([""] if lines else []), *head)
     return Section(before, tuple(rows), ("",), "row")
@@ -245,11 +245,11 @@ def _baseline(digest: Digest) -> Section:
     lines, about = compared(digest), digest.baseline
     found = [(line, line.comparison) for line in lines]
     results = Counter(each.result for _, each in found if each is not None)
-    told = ", ".join(f"{number} {_RESULTS[result]}" for result, number in results.items())
+    reported = ", ".join(f"{number} {_RESULTS[result]}" for result, number in results.items())
     entries = []
     if about is not None:
         word = "Written to" if about.written else "Compared with"
-        entries.append(f"- {word} {span(about.path)}{f': {told}' if told else ''}")
+        entries.append(f"- {word} {span(about.path)}{f': {reported}' if reported else ''}")
         for reference, joint in about.joint_tests:
             entries.append(
                 f"- {reference}, {span(joint.scope)}: {_RESULTS[joint.comparison.result]} "
@@ -258,8 +258,8 @@ def _baseline(digest: Digest) -> Section:
         for loss in about.losses:
             entries += [f"- update, {span(text)}" for text in loss.texts]
         entries += [f"- {span(note)}" for note in about.notes]
-    elif told:
-        entries.append(f"- {told}")
+    elif reported:
+        entries.append(f"- {reported}")
     for line, each in found:
         if each is not None and each.result in ("fail", "inconclusive", "incomparable"):
             text = span(clipped(each.text, MESSAGE))

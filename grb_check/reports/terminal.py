@@ -119,10 +119,11 @@ def _repeats_needed(rows: Sequence[CaseRecord]) -> list[str]:
     )
     if not found:
         return []
-    told = ", ".join(f"{repeats} ({case})" for repeats, case in found[:SHOWN])
+    reported = ", ".join(f"{repeats} ({case})" for repeats, case in found[:SHOWN])
     more = f" and {len(found) - SHOWN} more cases" if found[SHOWN:] else ""
     return [
-        f"baseline: repeats on both sides that would decide it with 80 % probability: {told}{more}"
+        f"baseline: repeats on both sides that would decide it with 80 % probability: "
+        f"{reported}{more}"
     ]
 
 

@@ -25,7 +25,7 @@ from grb_check.session.plugin_hooks import PluginHooks
 from grb_check.session.pytest_private import is_controller, is_worker, say
 from grb_check.session.running import CaseRunner
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.settings import DEFAULT, Section, Settings, told
+from grb_check.settings.settings import DEFAULT, Section, Settings, describe_given
 from grb_check.store.place import is_url
 
 # Options that the first lines are about.
@@ -127,7 +127,7 @@ def _given(settings: Settings) -> list[str]:
     shown = {name: text for name, text in settings.given.items() if name not in OWN_LINES}
     lines = [
         fit_line(f"grb {text} ({origin})")
-        for text, origin in told(shown, settings.origins, SECTIONS)
+        for text, origin in describe_given(shown, settings.origins, SECTIONS)
     ]
     if settings.gate.max_drop is None:
         judges = settings.baseline is not None and not settings.baseline.writes

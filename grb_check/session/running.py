@@ -316,8 +316,8 @@ class CaseRunner:
         name = self._plan.settings.model(label).label
         if name not in self._definitions and not self.workers:  # as in a worker of pytest-xdist
             return definition(self.subject(label).source)
-        told = self._definitions.get(name)
-        return None if told is None else (Path(told[0]), told[1])
+        reported = self._definitions.get(name)
+        return None if reported is None else (Path(reported[0]), reported[1])
 
     def definition(self, label: str) -> tuple[str, int]:
         """Return the file and line where a model's factory is defined; empty and 0 if unknown.

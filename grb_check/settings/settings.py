@@ -496,7 +496,7 @@ OPTIONS: Final[tuple[Option, ...]] = tuple(
 )
 
 
-def told(
+def describe_given(
     given: Mapping[str, str], origins: Mapping[str, str], sections: Collection[Section]
 ) -> list[tuple[str, str]]:
     """Return `max-drop: 0.2` and its origin for each option of these sections that was given."""

@@ -19,15 +19,15 @@ GRAPH_SET: Final = "synthetic-molecules"
 _ORIGIN: Final = "bundled with grb_check"
 
 
-def _find_graph(wanted: DatasetRequest, _: Places) -> Iterator[Source]:
-    if wanted.text == GRAPH:
+def _find_graph(request: DatasetRequest, _: Places) -> Iterator[Source]:
+    if request.text == GRAPH:
         folder = _folder(GRAPH)
         _check(GRAPH, [folder / name for name in FILES])
         yield Source(GRAPH, BUNDLED, folder)
 
 
-def _find_set(wanted: DatasetRequest, _: Places) -> Iterator[Source]:
-    if wanted.text == GRAPH_SET:
+def _find_set(request: DatasetRequest, _: Places) -> Iterator[Source]:
+    if request.text == GRAPH_SET:
         archive = _folder(GRAPH_SET) / f"{GRAPH_SET.upper()}.zip"
         _check(GRAPH_SET, [archive])
         yield Source(GRAPH_SET, BUNDLED_SET, archive)

@@ -27,20 +27,20 @@ FILES: Final = ("adj.npz", "features.npz", "labels.npz", "index.npz")
 NAMES: Final = ("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer")
 
 
-def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
-    if wanted.path is not None:
-        if wanted.text and os.path.isdir(wanted.path):
-            base = os.path.basename(os.path.abspath(wanted.path))
-            yield _source(wanted.named(base), wanted.path)
+def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
+    if request.path is not None:
+        if request.text and os.path.isdir(request.path):
+            base = os.path.basename(os.path.abspath(request.path))
+            yield _source(request.named(base), request.path)
         else:
-            for source in find_file(GRB_FILES, wanted, places):
+            for source in find_file(GRB_FILES, request, places):
                 yield _source(source.name, source.path)
-    elif ":" not in wanted.text:
+    elif ":" not in request.text:
         for folder in places.searched:
-            for path in (wanted.text, f"grb-format/{wanted.text}", f"{wanted.text}.zip"):
-                yield _source(wanted.text, folder / path)
-        if places.download and wanted.text in NAMES:
-            yield replace(_source(wanted.text, places.home / wanted.text), pending=True)
+            for path in (request.text, f"grb-format/{request.text}", f"{request.text}.zip"):
+                yield _source(request.text, folder / path)
+        if places.download and request.text in NAMES:
+            yield replace(_source(request.text, places.home / request.text), pending=True)
 
 
 def _source(name: str, path: Path) -> Source:

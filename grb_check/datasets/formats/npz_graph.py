@@ -24,8 +24,8 @@ _DENSE: Final = "attr_matrix"
 _KEYS: Final = ("labels", *_ADJACENCY, *_SPARSE, _DENSE)
 
 
-def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
-    return find_file(NPZ_GRAPH, wanted, places)
+def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
+    return find_file(NPZ_GRAPH, request, places)
 
 
 def read(source: Source) -> Dataset:

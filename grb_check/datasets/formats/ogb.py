@@ -31,8 +31,8 @@ SPLIT_FILES: Final = (
 )
 
 
-def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
-    if wanted.text != NAME:
+def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
+    if request.text != NAME:
         return
     for folder in places.searched:
         for part in (NAME, NAME.replace("-", "_"), "arxiv"):

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset, GraphSet
 
 
-def _find(wanted: DatasetRequest, _: Places) -> Iterator[Source]:
-    if wanted.path is None and ":" in wanted.text:
-        yield Source(wanted.named(wanted.text.replace(":", ".")), OWN_DATA, spec=wanted.text)
+def _find(request: DatasetRequest, _: Places) -> Iterator[Source]:
+    if request.path is None and ":" in request.text:
+        yield Source(request.named(request.text.replace(":", ".")), OWN_DATA, spec=request.text)
 
 
 def read(source: Source) -> Dataset | GraphSet:

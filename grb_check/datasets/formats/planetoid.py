@@ -27,16 +27,16 @@ GRAPHS: Final = {
 PARTS: Final = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
-def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
-    graph = GRAPHS.get(wanted.text)
+def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
+    graph = GRAPHS.get(request.text)
     if graph is None:
         return
     for folder in places.searched:
         for part in ("", "planetoid", "Planetoid", "pyg/Planetoid"):
-            yield Source(wanted.text, PLANETOID, folder / part / graph / "raw")
+            yield Source(request.text, PLANETOID, folder / part / graph / "raw")
     if places.download:
         path = places.home / "pyg" / "Planetoid" / graph / "raw"
-        yield Source(wanted.text, PLANETOID, path, pending=True)
+        yield Source(request.text, PLANETOID, path, pending=True)
 
 
 def _files(source: Source) -> dict[str, Path]:

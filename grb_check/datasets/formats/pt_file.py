@@ -75,8 +75,8 @@ _ADVICE: Final = (
 )
 
 
-def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
-    return find_file(PT_FILE, wanted, places)
+def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
+    return find_file(PT_FILE, request, places)
 
 
 def read(source: Source) -> Dataset | GraphSet:

@@ -61,11 +61,11 @@ class PygSpec:
     name: str | None
 
 
-def _find(wanted: DatasetRequest, _: Places) -> Iterator[Source]:
-    if wanted.text.startswith(PREFIX):
-        parsed = check_spec(wanted.text.removeprefix(PREFIX))
+def _find(request: DatasetRequest, _: Places) -> Iterator[Source]:
+    if request.text.startswith(PREFIX):
+        parsed = check_spec(request.text.removeprefix(PREFIX))
         default = "-".join(filter(None, ("pyg", parsed.kind, parsed.name))).lower()
-        yield Source(wanted.named(default), PYG, spec=wanted.text, pending=True)
+        yield Source(request.named(default), PYG, spec=request.text, pending=True)
 
 
 def _files(source: Source) -> dict[str, Path]:

@@ -18,12 +18,12 @@ UPSTREAM: Final = {"grb-flickr": "Flickr", "grb-reddit": "Reddit2"}
 FILES: Final = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
 
 
-def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
-    graph = UPSTREAM.get(wanted.text)
+def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
+    graph = UPSTREAM.get(request.text)
     if graph is not None:
         for folder in places.searched:
             for part in (graph, graph.lower(), f"pyg/{graph}"):
-                yield _source(wanted.text, folder / part / "raw", places)
+                yield _source(request.text, folder / part / "raw", places)
 
 
 def _source(name: str, path: Path, places: Places) -> Source:
@@ -61,8 +61,8 @@ def instead_of(source: Source, failure: DataError) -> Source:
     from grb_check.datasets.reading import saint_files  # torch
 
     _refuse_given_split(source)
-    wanted = DatasetRequest(source.name, "", source.name, None)
-    here = (each for each in _find(wanted, source.places) if not each.missing())
+    request = DatasetRequest(source.name, "", source.name, None)
+    here = (each for each in _find(request, source.places) if not each.missing())
     try:
         found = next(here, None)
         if found is None:

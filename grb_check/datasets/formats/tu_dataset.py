@@ -16,8 +16,8 @@ NAMES: Final = ("mutag", "proteins", "nci1", "dd")
 PARTS: Final = ("A", "graph_indicator", "graph_labels", "node_labels")
 
 
-def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
-    name, upper = wanted.text, wanted.text.upper()
+def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
+    name, upper = request.text, request.text.upper()
     if name not in NAMES:
         return
     for folder in places.searched:

@@ -21,16 +21,16 @@ REQUIRED: Final = ("A", "graph_indicator")
 MARK: Final = "_graph_indicator.txt"  # every set has this file, and no other format
 
 
-def _find(wanted: DatasetRequest, places: Places) -> Iterator[Source]:
-    if wanted.path is not None:
-        for path in (wanted.path, wanted.path / "raw"):
-            if prefix := _prefix(path, wanted.asked):
-                yield _source(wanted.named(prefix), path, prefix)
-    elif ":" not in wanted.text:
-        name = wanted.text
+def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
+    if request.path is not None:
+        for path in (request.path, request.path / "raw"):
+            if prefix := _prefix(path, request.asked):
+                yield _source(request.named(prefix), path, prefix)
+    elif ":" not in request.text:
+        name = request.text
         for folder in places.searched:
             for part in (name, f"{name}/raw", f"tu/{name}/raw", f"pyg/TUDataset/{name}/raw"):
-                if prefix := _prefix(folder / part, wanted.asked):
+                if prefix := _prefix(folder / part, request.asked):
                     yield _source(name, folder / part, prefix)
 
 

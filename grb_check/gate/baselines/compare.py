@@ -133,11 +133,13 @@ class Judge:
 
     def _told(self, means: tuple[float, float]) -> str:
         loss = 100.0 * (means[0] - means[1])
-        told = f"{self.accuracy} {means[1]:.1%} against the baseline's {means[0]:.1%}: "
-        told += f"loss {loss:.1f} points"
+        reported = f"{self.accuracy} {means[1]:.1%} against the baseline's {means[0]:.1%}: "
+        reported += f"loss {loss:.1f} points"
         if self.clean_loss is None:
-            return told
-        return f"{told} ({self.clean_loss:.1f} without attack, {loss - self.clean_loss:.1f} to it)"
+            return reported
+        return (
+            f"{reported} ({self.clean_loss:.1f} without attack, {loss - self.clean_loss:.1f} to it)"
+        )
 
     def _tested(
         self, means: tuple[float, float], test: MeanTest, method: str, unit: str, changes: str
@@ -151,14 +153,14 @@ class Judge:
         tested += f"mean {test.mean:.1f}, " if method == ON_CASES or self.explained else ""
         details = f"{tested}t {test.statistic:.2f}, n {test.n}, p {short(test.p)} "
         details += f"{'<' if test.p < self.alpha else '>='} {short(self.alpha)}"
-        told = self._told(means) + (f", at least {low:.1f}" if shown else "")
-        told += f", {changes}" if changes else ""
+        reported = self._told(means) + (f", at least {low:.1f}" if shown else "")
+        reported += f", {changes}" if changes else ""
         if self.explained:
-            told += ", which is one of clean accuracy"
+            reported += ", which is one of clean accuracy"
         detectable = test.detectable(1.0 - self.alpha)
         return Comparison(
             result=result,
-            text=f"{told} ({details}; margin {self.margin:g} points)",
+            text=f"{reported} ({details}; margin {self.margin:g} points)",
             method=method,
             unit=unit,
             n=test.n,
@@ -184,10 +186,10 @@ def _needed(n: int, repeats: int | None) -> str:
 
 
 def _collapses(found: Collapses, tested: int) -> str:
-    told = (
+    reported = (
         f"{found.after} of {count(found.n, 'training')} collapsed, {found.before} in the baseline"
     )
-    return f"{told}; tested without them" if tested < found.n else told
+    return f"{reported}; tested without them" if tested < found.n else reported
 
 
 def short(value: float) -> str:
@@ -343,8 +345,10 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
         return judge.equal(means, n) if equal else judge.one_training(means, n)
     found = _on_repeats(pairs, sorted(common), judge)
     if len(pairs) < every:
-        told = f"without {every - len(pairs)} of {count(every, 'case')}, which have fewer trainings"
-        found = replace(found, text=f"{found.text}; {told}")
+        reported = (
+            f"without {every - len(pairs)} of {count(every, 'case')}, which have fewer trainings"
+        )
+        found = replace(found, text=f"{found.text}; {reported}")
     return found
 
 
@@ -407,8 +411,8 @@ def _with_cases(
     cases = tuple(each for pair, each in beyond if pair not in explained)
     if not cases:
         return found
-    told = ", ".join(f"{case.case} {case.loss:.1f} (at least {case.low:.1f})" for case in cases)
-    return replace(_failed(found, f"cases that lose more than the margin: {told}"), cases=cases)
+    reported = ", ".join(f"{case.case} {case.loss:.1f} (at least {case.low:.1f})" for case in cases)
+    return replace(_failed(found, f"cases that lose more than the margin: {reported}"), cases=cases)
 
 
 def _with_collapses(found: Comparison, alpha: float) -> Comparison:
@@ -419,8 +423,8 @@ def _with_collapses(found: Comparison, alpha: float) -> Comparison:
     found = replace(found, collapses=collapses)
     if collapses.p is None or collapses.p > alpha:
         return found
-    told = f"more trainings collapse (Boschloo's exact test: p {short(collapses.p)})"
-    return _failed(found, told)
+    reported = f"more trainings collapse (Boschloo's exact test: p {short(collapses.p)})"
+    return _failed(found, reported)
 
 
 def _failed(found: Comparison, reason: str) -> Comparison:

@@ -163,8 +163,8 @@ def compare_clean(
         if comparison is None:
             continue
         if group in explained and comparison.result != "fail":
-            told = f"{comparison.text}; it explains a loss under attack that is shown"
-            comparison = replace(comparison, result="fail", text=told)
+            reported = f"{comparison.text}; it explains a loss under attack that is shown"
+            comparison = replace(comparison, result="fail", text=reported)
         made = JointComparison(
             model=group[0],
             dataset=group[1],

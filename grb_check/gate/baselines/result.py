@@ -148,17 +148,17 @@ def _text(baseline: Baseline, rows: Sequence[CaseRecord], model: str) -> str:
     """The content of the baseline and of the run, and what to do."""
     entries, dataset = baseline.entries, rows[0].case.dataset
     known = [row for row in rows if key_of(row.node_id, row.case) in entries]
-    told = [f"{len(rows) - len(known)} not in the baseline"] if len(known) < len(rows) else []
+    reported = [f"{len(rows) - len(known)} not in the baseline"] if len(known) < len(rows) else []
     if known:
         first = known[0]
         assert first.outcome is not None  # of those that were judged
         before = entries[key_of(first.node_id, first.case)]
         why = why_incomparable(before, entry_of(first.outcome))
-        told.append(f"{len(known)} not comparable ({first.case.id}: {why})")
+        reported.append(f"{len(known)} not comparable ({first.case.id}: {why})")
     here = _of(len(rows), model, dataset)
     return (
         f"nothing was compared: the baseline has {_content(baseline)}; this run has {here}: "
-        f"{', '.join(told)}; {ADVICE}"
+        f"{', '.join(reported)}; {ADVICE}"
     )
 
 

@@ -24,7 +24,7 @@ from grb_check.reports.columns import diagnostic_notes, filled, notes
 from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest, Line, compared, limits_of
 from grb_check.reports.plain import clipped, percent
-from grb_check.settings.settings import told
+from grb_check.settings.settings import describe_given
 
 WIDTH: Final = 440  # of the drawing, in its units; labels are then legible on a phone
 LEFT, RIGHT, TOP, BOTTOM = 112, 22, 8, 26
@@ -385,7 +385,7 @@ def _settings(digest: Digest) -> dict[str, Any]:
     return {
         "models": settings.models,
         "limits": limits_of(record),
-        "given": told(settings.given, settings.origins, ("attacked", "data")),
+        "given": describe_given(settings.given, settings.origins, ("attacked", "data")),
         "chosen": chosen,
         "versions": record.environment,
         "data": {row.case.dataset: row.outcome for row in digest.rows if row.outcome},

@@ -26,8 +26,8 @@ from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.rnd import InjectionRnd
 from grb_check.attacks.injection.tdgia import InjectionTdgia
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.query_search import GraphInjections, search
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
-from grb_check.evaluation.query_search import GraphInjections, search
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.budgets import threat_for
+from grb_check.attacks.query_search import ExchangedParts, GraphFlips, Pool, search
 from grb_check.attacks.threat import Perturbation, Scenario, Threat, apply, verify
 from grb_check.datasets.dataset import graph_dataset
-from grb_check.evaluation.query_search import ExchangedParts, GraphFlips, Pool, search
 
 GRAPHS = graph_dataset(set_of_graphs(count=24))
 THREAT = threat_for(GRAPHS, "full", "modification", 0.4)
