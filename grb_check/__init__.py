@@ -78,7 +78,6 @@ _HOMES = {
         "GrbCheckError",
         "ModelError",
         "PropertyError",
-        "PropertyResult",
         "UsageError",
     ),
     "conformance.check_model": ("check_model",),

@@ -9,6 +9,8 @@ from pathlib import Path
 from importlinter.api import read_configuration
 from importlinter.cli import lint_imports
 
+import grb_check
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -42,3 +44,8 @@ def test_an_unused_plugin_loads_the_table_of_options_and_little_else() -> None:
         "settings.options",
         "settings.settings",
     }
+
+
+def test_every_public_name_has_a_home() -> None:
+    for name in grb_check.__all__:
+        assert getattr(grb_check, name) is not None
