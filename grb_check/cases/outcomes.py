@@ -1,6 +1,4 @@
-"""Figures of one case, of builtin types, so that they can cross processes. Imports no torch.
-
-The result of one case in one repeat, of builtin types, so that it can cross processes.
+"""Figures of one case and of its repeats, of builtin types, so that they can cross processes.
 
 Imports no torch.
 """

@@ -19,7 +19,7 @@ class Collapses:
         before: number in the baseline.
         after: number in this run.
         n: number of trainings on each side.
-        p: of a test of all cases, see `gate.baselines.collapses`; None for a single case.
+        p: of a test of all cases, see `gate.baselines.compare`; None for a single case.
     """
 
     before: int

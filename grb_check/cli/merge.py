@@ -16,7 +16,7 @@ from grb_check.cases.case import Case, is_node_id
 from grb_check.cases.case_record import CaseRecord, inconsistent
 from grb_check.cli import shard_records as shards
 from grb_check.cli.console import FAILED, LOST, NO_CASES, OK, command, say
-from grb_check.cli.shard_records import ShardRecord
+from grb_check.cli.shard_records import PartRecord
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
@@ -67,7 +67,7 @@ class Difference:
     refused: bool
 
 
-def differences(parts: Sequence[ShardRecord]) -> list[Difference]:
+def differences(parts: Sequence[PartRecord]) -> list[Difference]:
     """Return what differs between parts that have the same settings, each difference once.
 
     Every part trains for itself from the same seed: other weights mean other code, other versions,
@@ -75,7 +75,7 @@ def differences(parts: Sequence[ShardRecord]) -> list[Difference]:
     machine explains them.
     """
     found: dict[str, Difference] = {}
-    trained: dict[Trained, tuple[ShardRecord, set[str]]] = {}
+    trained: dict[Trained, tuple[PartRecord, set[str]]] = {}
     for part in parts:
         for each in _code(parts[0], part):
             text = f"{parts[0].name} and {part.name} have {each}"
@@ -88,7 +88,7 @@ def differences(parts: Sequence[ShardRecord]) -> list[Difference]:
     return list(found.values())
 
 
-def _other_weights(name: str, one: ShardRecord, other: ShardRecord) -> Difference:
+def _other_weights(name: str, one: PartRecord, other: PartRecord) -> Difference:
     """The difference between the weights of `model on dataset`, and what may explain it."""
     code, machine = _code(one, other), _environment(one, other, OF_THE_MACHINE)
     why = f"with {', '.join([*code, *machine])}" if code or machine else UNEXPLAINED
@@ -96,7 +96,7 @@ def _other_weights(name: str, one: ShardRecord, other: ShardRecord) -> Differenc
     return Difference(text=text, refused=bool(code) or not machine)
 
 
-def _code(one: ShardRecord, other: ShardRecord) -> list[str]:
+def _code(one: PartRecord, other: PartRecord) -> list[str]:
     """Differences of the sources of the models and of the versions of libraries."""
     models = zip(one.record.settings.models, other.record.settings.models, strict=True)
     sources = [
@@ -107,7 +107,7 @@ def _code(one: ShardRecord, other: ShardRecord) -> list[str]:
     return sources + _environment(one, other, SHARED)
 
 
-def _environment(one: ShardRecord, other: ShardRecord, names: Sequence[str]) -> list[str]:
+def _environment(one: PartRecord, other: PartRecord, names: Sequence[str]) -> list[str]:
     sides = (each.record.environment for each in (one, other))
     ours, theirs = ([side.get(name, "unknown") for name in names] for side in sides)
     return [
@@ -149,7 +149,7 @@ class Whole:
 
 
 def merge(
-    parts: Sequence[ShardRecord], kept: Baseline | None = None, *, allow_different: bool = False
+    parts: Sequence[PartRecord], kept: Baseline | None = None, *, allow_different: bool = False
 ) -> Whole:
     """Judge once, over all cases, what the parts could not judge alone.
 
@@ -192,7 +192,7 @@ def merge(
     return Whole(record=record, rows=rows, baseline=end, absent=shards.absent(parts))
 
 
-def _differences(parts: Sequence[ShardRecord], *, allowed: bool) -> list[str]:
+def _differences(parts: Sequence[PartRecord], *, allowed: bool) -> list[str]:
     """Return the notes on how parts differ, and those that merged parts have.
 
     Raises:
@@ -224,7 +224,7 @@ def _boards(settings: RunSettings, cases: Sequence[Case]) -> Boards:
 
 
 def read_baseline(
-    parts: Sequence[ShardRecord], path: Path | None, *, update: bool, pin_label: str | None
+    parts: Sequence[PartRecord], path: Path | None, *, update: bool, pin_label: str | None
 ) -> Baseline | None:
     """Return the baseline that the parts were compared with, or the one to write; None without one.
 
@@ -243,7 +243,7 @@ def read_baseline(
     return kept if pin_label is None else _with_label(kept, pin_label)
 
 
-def _baseline(parts: Sequence[ShardRecord], path: Path | None, *, update: bool) -> Baseline | None:
+def _baseline(parts: Sequence[PartRecord], path: Path | None, *, update: bool) -> Baseline | None:
     before, models = parts[0].record.baseline, parts[0].record.settings.models
     model = models[0].label if len(models) == 1 else ""
     if path is None and update:
@@ -354,7 +354,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Put the parts together, write the reports and return an exit code of pytest."""
     paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
-    parts = [ShardRecord(name=name, record=read(expanded(name))) for name in options.parts]
+    parts = [PartRecord(name=name, record=read(expanded(name))) for name in options.parts]
     path = named_paths("--", {"baseline": options.baseline}).get("baseline")
     label = None if options.pin is None else check_label("--pin", options.pin)
     kept = read_baseline(parts, path, update=options.update_baseline, pin_label=label)

@@ -22,14 +22,14 @@ _COMPARED: Final = ("margin", "alpha", "tests", "digest")  # of the baseline
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardRecord:
+class PartRecord:
     """The record of a part, and the name of its file."""
 
     name: str
     record: RunRecord
 
 
-def check_alike(parts: Sequence[ShardRecord]) -> None:
+def check_alike(parts: Sequence[PartRecord]) -> None:
     """Refuse parts that are not of one run.
 
     Raises:
@@ -47,7 +47,7 @@ def check_alike(parts: Sequence[ShardRecord]) -> None:
         _check_cut(first, other)
 
 
-def joined_rows(parts: Sequence[ShardRecord]) -> list[CaseRecord]:
+def joined_rows(parts: Sequence[PartRecord]) -> list[CaseRecord]:
     """Return the cases of all parts in the order of reports.
 
     Raises:
@@ -68,7 +68,7 @@ def joined_rows(parts: Sequence[ShardRecord]) -> list[CaseRecord]:
     return sorted(joined, key=lambda row: (row.case.order, row.node_id))
 
 
-def joined_plan(parts: Sequence[ShardRecord], rows: Sequence[CaseRecord]) -> ShardPlan:
+def joined_plan(parts: Sequence[PartRecord], rows: Sequence[CaseRecord]) -> ShardPlan:
     """Return the plan of the whole run.
 
     A case that one part left out and another one ran counts as run.
@@ -85,7 +85,7 @@ def joined_plan(parts: Sequence[ShardRecord], rows: Sequence[CaseRecord]) -> Sha
 
 
 def joined_missing(
-    parts: Sequence[ShardRecord], rows: Sequence[CaseRecord], plan: ShardPlan
+    parts: Sequence[PartRecord], rows: Sequence[CaseRecord], plan: ShardPlan
 ) -> list[str]:
     """Return node ids of the cases on which no part has a verdict."""
     lost = {each for part in parts for each in part.record.missing}
@@ -94,7 +94,7 @@ def joined_missing(
     return sorted(lost | set(never))
 
 
-def absent(parts: Sequence[ShardRecord]) -> list[str]:
+def absent(parts: Sequence[PartRecord]) -> list[str]:
     """Return the parts that were not given, as `3/4`."""
     shards = [part.record.shard for part in parts if part.record.shard is not None]
     if not shards:
@@ -103,7 +103,7 @@ def absent(parts: Sequence[ShardRecord]) -> list[str]:
     return [f"{index}/{number}" for index in range(1, number + 1) if index not in here]
 
 
-def joined_environment(parts: Sequence[ShardRecord]) -> dict[str, str]:
+def joined_environment(parts: Sequence[PartRecord]) -> dict[str, str]:
     """Return the versions; all of them if parts differ."""
     seen: dict[str, dict[str, None]] = {}
     for part in parts:
@@ -112,7 +112,7 @@ def joined_environment(parts: Sequence[ShardRecord]) -> dict[str, str]:
     return {name: " and ".join(versions) for name, versions in seen.items()}
 
 
-def joined_models(parts: Sequence[ShardRecord]) -> tuple[ModelSettings, ...]:
+def joined_models(parts: Sequence[PartRecord]) -> tuple[ModelSettings, ...]:
     """Return the models of the run; all sources if parts differ."""
     of_parts = zip(*(part.record.settings.models for part in parts), strict=True)
     return tuple(
@@ -139,7 +139,7 @@ def _shared(record: RunRecord) -> Mapping[str, Any]:
     return {**settings, **compared}
 
 
-def _check_cut(first: ShardRecord, other: ShardRecord) -> None:
+def _check_cut(first: PartRecord, other: PartRecord) -> None:
     """Refuse parts of other cases, or cut in another way."""
     cuts = [
         (each.record.shard.count, each.record.shard.plan) if each.record.shard else (1, "")

@@ -1,11 +1,10 @@
 """One attack in one repeat: what it is shown, what is stored, and what it costs the models.
 
-Accuracies of the references in the suite `smoke` on the bundled graph, as data.
-
-Twenty trainings of each reference, measured once by `python -m benchmarks.shipped`, so that the
-first run trains and attacks no model but the user's. They are used where data, attack, threat,
-training and the reference itself are of the versions that they were measured with. Other versions
-of torch round otherwise, which trains other models of the same kind: mean and spread stay.
+Accuracies of the references in the suite `smoke` on the bundled graph are shipped: twenty trainings
+of each reference, measured once by `python -m benchmarks.shipped`, so that the first run trains and
+attacks no model but the user's. They are used where data, attack, threat, training and the
+reference itself are of the versions that they were measured with. Other versions of torch round
+otherwise, which trains other models of the same kind: mean and spread stay.
 """
 
 from __future__ import annotations

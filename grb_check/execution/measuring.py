@@ -141,7 +141,7 @@ class RemoteWarning(UserWarning):
 
 
 class Terminal(Protocol):
-    """Shows how far a run is; see `session.progress`."""
+    """Shows how far a run is; see `session.running`."""
 
     def poll(self, text: Callable[[], str]) -> None:
         """Show a text that may have changed; called several times a second."""

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, found without starting CUDA."""
+"""The cores and GPUs of this machine, found without starting CUDA."""
 
 from __future__ import annotations
 

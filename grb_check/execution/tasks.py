@@ -111,7 +111,7 @@ class Task:
     """Cases of one repeat of a model on a dataset.
 
     Attributes:
-        step: what is done for its cases, a function of `execution.steps`.
+        step: what is done for its cases, one of the steps below.
         setup: of the run.
         on: the model on the dataset.
         cases: of that model and dataset.

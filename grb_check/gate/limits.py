@@ -12,7 +12,7 @@ model minus mean drop of the reference) is above `DROP_MARGIN`. The level of the
 trainings, so that together they go wrong as often as fewer independent ones (measured, see below).
 
 A case whose excess is above the margin is measured `ENOUGH` times before it can fail, see
-`limits.judge_result`: models that stand pay nothing, and repeats go where they decide.
+`judge_result`: models that stand pay nothing, and repeats go where they decide.
 
 Three repeats estimate a variance with two degrees of freedom, and at such a level Student's t would
 exceed any effect. The variance of each side is therefore moderated as in Smyth, "Linear models and

@@ -1,13 +1,11 @@
 """Models whose layers are declared, so that attacks can compute only what changes.
 
-Logits of targets as a function of the features of injected nodes, without a full forward pass.
-
-For models that alternate row-wise maps and one fixed sparse matrix (see `alternating`),
+They alternate row-wise maps and one fixed sparse matrix,
 
     logits = f_K(P f_{K-1}(... P f_1(P f_0(x)))),
 
-only the features of injected nodes vary during a feature attack. Let R_l be the rows that differ
-after l propagations (within l hops of an injected node) and S_l those that the targets still
+**Features.** Only those of injected nodes vary during a feature attack. Let R_l be the rows that
+differ after l propagations (within l hops of an injected node) and S_l those that the targets still
 depend on (within K - l hops of a target). Step l then is
 
     h_l = P[A_l, A_{l-1}] f_{l-1}(h_{l-1}) + c_l,        A_l = R_l intersected with S_l,
@@ -15,23 +13,18 @@ depend on (within K - l hops of a target). Step l then is
 where the constants c_l are the contributions of the rows outside R_{l-1}. They, the submatrices and
 their transposes for the gradient are computed once for each topology.
 
-Logits as a function of the features of injected nodes and of the weights of their links.
-
-For models that alternate row-wise maps and S (A + loop I) S (see `alternating`), weights W between
-injected nodes and candidates enter twice: as entries of A and through the degrees in S. With the
-injected rows kept separate from the existing ones,
+**Links.** With P = S (A + loop I) S, weights W between injected nodes and candidates enter twice:
+as entries of A and through the degrees in S. With the injected rows kept separate from the existing
+ones,
 
     h     <- f_l(s * ((A + loop I)(s * h) + W^T (s' * h'))),
     h'    <- f_l(s' * (loop s' * h' + W (s * h))),
 
 W is a small dense matrix and A a fixed sparse one.
 
-Logits as a function of the weights of pairs of nodes, and their gradient for all pairs at once.
-
-For models that alternate row-wise maps and P = S (A + loop I) S (see `alternating`). Let
-u_l = S h_l, o_l = (A + loop I) u_l and h_{l+1} = f_l(S o_l), let v_l be the gradient of an
-objective with respect to o_l and t its gradient with respect to the degrees in S. The weight of a
-pair {i, j} enters at A_ij, at A_ji and in two degrees:
+**Pairs.** Let u_l = S h_l, o_l = (A + loop I) u_l and h_{l+1} = f_l(S o_l), let v_l be the gradient
+of an objective with respect to o_l and t its gradient with respect to the degrees in S. The weight
+of a pair {i, j} enters at A_ij, at A_ji and in two degrees:
 
     d objective / d w_ij = sum_l (v_l[i] . u_l[j] + v_l[j] . u_l[i]) + t_i + t_j.
 

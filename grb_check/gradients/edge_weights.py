@@ -24,6 +24,7 @@ from torch import Tensor
 
 from grb_check.errors import GradientError, ModelError
 from grb_check.gradients.averaging import averages, have_effect
+from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
@@ -243,6 +244,8 @@ def _weightings(adapter: Adapter, num_nodes: int) -> Iterator[Weighting]:
         if num_nodes <= MOST_DENSE_NODES:
             yield _by_own_matrix
     yield _by_reductions
+    if layers_of(adapter.module):
+        yield _by_reductions_and_matrices
 
 
 def _by_argument(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
@@ -276,6 +279,20 @@ def _by_reductions(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weig
 
     def output(x: Tensor, weights: Tensor) -> Tensor:
         with weighted_reductions(adapter.module, edges, weights):
+            return forward(x)
+
+    return output
+
+
+def _by_reductions_and_matrices(
+    adapter: Adapter, edge_index: Tensor, num_nodes: int
+) -> WeightedForward:
+    """Weigh reductions, and matrices that a module with layers of PyG multiplies with itself."""
+    edges = EdgeLookup(edge_index, num_nodes)
+    forward = adapter.with_graph(edge_index, num_nodes, {})
+
+    def output(x: Tensor, weights: Tensor) -> Tensor:
+        with weighted_reductions(adapter.module, edges, weights, matrices=True):
             return forward(x)
 
     return output

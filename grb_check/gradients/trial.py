@@ -30,7 +30,7 @@ class Answers:
     gradient: Tensor | None = None
 
 
-def agrees(candidate: Answers, reference: Answers, clean: Tensor) -> bool:
+def agrees(candidate: Answers, reference: Answers, clean: Tensor, *, kinks: float = KINKS) -> bool:
     """Return whether a candidate's answers are the model's own, but for rounding.
 
     Outputs may be apart by more than what rounding causes, and by much less than what the inputs of
@@ -40,6 +40,7 @@ def agrees(candidate: Answers, reference: Answers, clean: Tensor) -> bool:
         candidate: answers of a form of the model.
         reference: of the model itself.
         clean: its output before the change, of the shape of each output.
+        kinks: relative error that gradients may have.
     """
     scale = max((_largest(output) for output in reference.outputs), default=0.0) or 1.0
     change = max((distance(output, clean) for output in reference.outputs), default=0.0)
@@ -52,7 +53,7 @@ def agrees(candidate: Answers, reference: Answers, clean: Tensor) -> bool:
     if candidate.gradient is None:
         return False
     error = float((candidate.gradient - reference.gradient).norm())
-    return error <= KINKS * float(reference.gradient.norm()) + NOISE * scale
+    return error <= kinks * float(reference.gradient.norm()) + NOISE * scale
 
 
 def distance(first: Tensor, second: Tensor) -> float:

@@ -154,7 +154,9 @@ class EdgeLookup:
 
 
 @contextmanager
-def weighted_reductions(module: nn.Module, edges: EdgeLookup, weights: Tensor) -> Iterator[None]:
+def weighted_reductions(
+    module: nn.Module, edges: EdgeLookup, weights: Tensor, *, matrices: bool | None = None
+) -> Iterator[None]:
     """Give every reduction over edges in a module's call inside these weights.
 
     The module is restored afterwards, also on errors. Memory and time are those of the module on
@@ -164,18 +166,23 @@ def weighted_reductions(module: nn.Module, edges: EdgeLookup, weights: Tensor) -
         module: in evaluation mode.
         edges: of the graph that the module is called with inside.
         weights: float [e]; may require a gradient.
+        matrices: whether matrices that are made from edges have weighted entries; if not given,
+            those of a module without layers of PyG. Layers that are given such a matrix are else
+            given its edges.
 
     Raises:
         GradientError: a layer uses the edges of an earlier call.
     """
     layers = layers_of(module)
-    mode = _WeightedReductions(edges, weights, of_matrices=not layers)
+    of_matrices = not layers if matrices is None else matrices
+    mode = _WeightedReductions(edges, weights, of_matrices=of_matrices)
     with ExitStack() as stack:
         for layer in layers:
             if getattr(layer, "cached", False) is True:
                 raise GradientError(f"layer {type(layer).__name__} has cached=True")
-            hook = layer.register_forward_pre_hook(_with_edges, with_kwargs=True)
-            stack.callback(hook.remove)
+            if not of_matrices:
+                hook = layer.register_forward_pre_hook(_with_edges, with_kwargs=True)
+                stack.callback(hook.remove)
             stack.callback(setattr, layer, "fuse", layer.fuse)
             layer.fuse = False  # fused layers make no messages
         for part in module.modules():
@@ -227,14 +234,14 @@ def _aggregated(
 
     def forward(
         x: Tensor,
-        index: Tensor,
+        index: Tensor | None = None,
         ptr: Tensor | None = None,
         dim_size: int | None = None,
         dim: int = -2,
         **others: Any,
     ) -> Tensor:
-        weights = mode.weights_of(index, 0)
-        if weights is None:
+        weights = None if index is None else mode.weights_of(index, 0)
+        if index is None or weights is None:
             own: Tensor = type(part).forward(part, x, index, ptr, dim_size, dim, **others)
             return own
         size = int(index.max()) + 1 if dim_size is None else dim_size

@@ -89,7 +89,7 @@ class Settings:
     Attributes:
         attacks: at each of the budgets, if there are any.
         jobs: processes of this machine; 0 for as many as it has room for.
-        executor: that runs tasks, see `execution.workers`.
+        executor: that runs tasks, see `execution.calls`.
         timeout: seconds of a task in another process; None for any number.
         registered_datasets: name -> NAME=TARGET of plugins' datasets.
         given: option -> its value as it was given; none for those that were not.

@@ -24,7 +24,7 @@ from grb_check.cases.case import Case, node_id_of
 from grb_check.cases.case_record import CaseRecord, ExpectedCases
 from grb_check.cases.shards import Shard, plan
 from grb_check.cli.merge import merge
-from grb_check.cli.shard_records import ShardRecord
+from grb_check.cli.shard_records import PartRecord
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
@@ -97,14 +97,14 @@ def part(
     )
 
 
-def parts(count: int, **rest: Any) -> list[ShardRecord]:
+def parts(count: int, **rest: Any) -> list[PartRecord]:
     return [
-        ShardRecord(name=f"{index}.json", record=part(Shard(index, count), **rest))
+        PartRecord(name=f"{index}.json", record=part(Shard(index, count), **rest))
         for index in range(1, count + 1)
     ]
 
 
-def changed(given: ShardRecord, change: Callable[[dict[str, Any]], object]) -> ShardRecord:
+def changed(given: PartRecord, change: Callable[[dict[str, Any]], object]) -> PartRecord:
     return replace(given, record=edited(given.record, change))
 
 
@@ -127,7 +127,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def written(given: Sequence[ShardRecord]) -> list[str]:
+def written(given: Sequence[PartRecord]) -> list[str]:
     for each in given:
         Path(each.name).write_text(encode(each.record))
     return [each.name for each in given]
@@ -320,7 +320,7 @@ def test_every_output_stands_alone(folder: Path, kinds: list[str], refused: bool
     What is refused is refused before anything is made.
     """
     kinds = [each if refused or each in TARGETS else "new" for each in kinds]
-    record = written([ShardRecord(name="run.json", record=part(None))])
+    record = written([PartRecord(name="run.json", record=part(None))])
     with TemporaryDirectory() as name:
         place = Path(name)
         (place / "expected").mkdir()

@@ -15,7 +15,7 @@ from record_factory import entry, measured, record, typed
 from grb_check.__main__ import main
 from grb_check.cases.case import Case, node_id_of
 from grb_check.cli.merge import UNEXPLAINED, differences
-from grb_check.cli.shard_records import ShardRecord
+from grb_check.cli.shard_records import PartRecord
 from grb_check.reports.record_file import encode, read
 
 ATTACKS = ("rnd", "fgsm", "pgd")
@@ -32,7 +32,7 @@ def part(
     node_id: str = "",
     of: int = 2,
     **environment: str,
-) -> ShardRecord:
+) -> PartRecord:
     """The record of one case, of a model whose repeats have these weights."""
     case = Case("d", "easy", "injection", ATTACKS[number], model)
     made = measured(case, 0.1)
@@ -45,10 +45,10 @@ def part(
     fields = record([own], planned=planned, shard=shard)
     fields["settings"]["models"][0]["source"] = source
     fields["environment"] |= MACHINE | environment
-    return ShardRecord(name=f"{number}.json", record=typed(fields))
+    return PartRecord(name=f"{number}.json", record=typed(fields))
 
 
-def written(parts: Sequence[ShardRecord]) -> list[str]:
+def written(parts: Sequence[PartRecord]) -> list[str]:
     for each in parts:
         Path(each.name).write_text(encode(each.record))
     return [each.name for each in parts]

@@ -76,6 +76,19 @@ class AdjT(Summed):
         return self.rounds(x, lambda h: adj_t @ h)
 
 
+class LayerAndOwnMatrix(nn.Module):
+    """A layer of PyG, and a product with a matrix that the module makes from its edges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = pyg.SAGEConv(8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        size, ones = (x.shape[0], x.shape[0]), x.new_ones(edge_index.shape[1])
+        matrix = torch.sparse_coo_tensor(edge_index.flip(0), ones, size, check_invariants=False)
+        return torch.sparse.mm(matrix, self.layer(x, edge_index))
+
+
 class AdjTWithLayers(nn.Module):
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__()
@@ -211,6 +224,7 @@ WEIGHTINGS: dict[str, tuple[Make, str]] = {
         lambda: AdjTWithLayers(pyg.SAGEConv(8, 8), pyg.GATConv(8, 3)),
         "_by_reductions",
     ),
+    "layer and own matrix": (LayerAndOwnMatrix, "_by_reductions_and_matrices"),
     "adj": (Adj, "_by_csr_matrix"),
     "adj, layers": (lambda: AdjWithLayers(pyg.GCNConv(8, 8), pyg.GINConv(nn.Linear(8, 3))), ""),
     "adj, COO only": (CooOnly, "_by_own_matrix"),

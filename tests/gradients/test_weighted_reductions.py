@@ -230,3 +230,23 @@ def test_nodes_are_not_edges_if_there_are_as_many() -> None:
     weights = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
     actual = weighted(Pooled(), x, graph, weights)
     torch.testing.assert_close(actual, Pooled()(x, graph.real_edges(weights > 0)))
+
+
+class Readout(nn.Module):
+    """The mean over all nodes of a mean over neighbours, by positions instead of an index."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.mean = pyg.SAGEConv(4, 4), pyg.MeanAggregation()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.mean(self.layer(x, edge_index), ptr=torch.tensor([0, len(x)]))
+
+
+def test_a_readout_by_positions_has_no_weights() -> None:
+    module = double(Readout)
+    x, graph = small_graph()
+    for chosen in (graph.present, ~graph.present):
+        torch.testing.assert_close(
+            weighted(module, x, graph, chosen.double()), module(x, graph.real_edges(chosen))
+        )

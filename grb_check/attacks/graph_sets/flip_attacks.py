@@ -32,6 +32,8 @@ REACH: Final = 8  # pairs of weight 0 considered in a step, for each flip of the
 LEAST_REACH: Final = 32  # at least that many
 RENEWED: Final = 10  # iterations after which these pairs are chosen again
 
+_ATTACKS: Final = "grb_check.attacks.modification"
+
 
 def perturb(
     attack: Attack,
@@ -42,10 +44,12 @@ def perturb(
 ) -> Perturbation:
     """Return the perturbation of an attack; arguments and errors are those of `Attack.perturb`.
 
-    An attack on edges that has a search for sets of graphs takes that, if the threat is to graphs.
+    A built-in attack on edges that has a search for sets of graphs takes that, if the threat is to
+    graphs; so does a subclass that keeps its `perturb`.
     """
-    search = _SEARCHES.get(attack.name) if threat.batch is not None else None
-    if search is None or attack.scenario != "modification":
+    owner = next((kind for kind in type(attack).__mro__ if "perturb" in vars(kind)), type(attack))
+    search = _SEARCHES.get(f"{owner.__module__}.{owner.__qualname__}")
+    if search is None or threat.batch is None:
         return attack.perturb(graph, threat, model, generator)
     return _search_graphs(graph, threat, model, generator, attack, search)
 
@@ -124,11 +128,11 @@ def _best_pairs(search: Search) -> Widen:
     return widen
 
 
-# By the name of the attack, whose settings they take.
+# By the class whose settings they take. Its module may import this package.
 _SEARCHES: Final[dict[str, Callable[[Any, Search, torch.Generator], FlippedGraphs]]] = {
-    "prbcd": _prbcd,
-    "grbcd": _grbcd,
-    "pgd-topology": _pgd_topology,
+    f"{_ATTACKS}.prbcd.ModificationPrbcd": _prbcd,
+    f"{_ATTACKS}.grbcd.ModificationGrbcd": _grbcd,
+    f"{_ATTACKS}.pgd_topology.ModificationPgdTopology": _pgd_topology,
 }
 
 

@@ -138,7 +138,7 @@ class ModificationPgd:
     iterate is returned. Features of all other nodes stay unchanged, in the range or not.
 
     The choice of nodes matters most. GRB draws them at random. Here they are the targets that
-    together reach most targets within two hops, see `pgd.covering_nodes`. (Our choice:
+    together reach most targets within two hops, see `covering_nodes`. (Our choice:
     without flips, 40 such nodes on Cora leave a GCN 51 % of 85.4 %, random ones 70 %, and those
     with the largest gradient within the range 78 to 80 %: a node's gradient is large if it mainly
     affects itself.)

@@ -36,7 +36,6 @@ from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.errors import GradientError
 
 REACH: Final = 8  # pairs of weight 0 considered in a step, for each flip of the budget
-# For each graph of a set:
 
 _Gains = tuple[Relaxed, Tensor]
 _GainsAt = Callable[[Relaxed], _Gains]
@@ -60,9 +59,8 @@ class ModificationPgdTopology:
     The step size is relative to the gradient, see `flip_sources.stepped`; the paper's is
     :math:`200 / \sqrt{t}` for all graphs.
 
-    If the targets are graphs, each has its own weights, projection and rounding
-    (`graph_sets.rounded_flips`); a budget of one flip is spent on the strongest of many that are
-    tried.
+    If the targets are graphs, each has its own weights, projection and rounding, see
+    `graph_sets.flip_attacks`.
 
     Args:
         iterations: number of steps.

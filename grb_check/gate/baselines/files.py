@@ -5,7 +5,7 @@ on, one field a line. `bits` has, for each case, the base64 of the zlib-compress
 each repeat the targets that were right before the attack, then those right after it
 (`numpy.packbits`, first target first). Figures are formed from the bits, and checked against them
 when the file is read. The id of a case names the model even if its run had no other, so that the
-entries of a model are found again in a run of several. a pin has the same of the cases whose pinned
+entries of a model are found again in a run of several. A pin has the same of the cases whose pinned
 entry is another one; all others are pinned as they are in `cases`. `losses` has what the last
 update of each model and dataset lost.
 

@@ -1,14 +1,13 @@
-"""Student's one-sided t-test of the mean loss, and its power.
+"""The tests of a comparison: of the mean loss, with its power, and of every single case at once.
 
-The units are repeats, for a model that is trained in each, or targets, for a pretrained one. No
-torch; scipy is imported when a test is made.
+The mean is tested by Student's one-sided t-test. The units are repeats, for a model that is trained
+in each, or targets, for a pretrained one. No torch; scipy is imported when a test is made.
 
-A test of every single case at once, which keeps one error rate for all of them.
-
-The sign flips are those of whole repeats, so that the correlation between cases is kept, and the
-largest statistic over the cases is compared with its own distribution (Westfall and Young 1993,
-Resampling-Based Multiple Testing, section 2.6). It is exact if losses are symmetric about the
-margin. Imports numpy when a test is made.
+The test of every single case keeps one error rate for all of them. The sign flips are those of
+whole repeats, so that the correlation between cases is kept, and the largest statistic over the
+cases is compared with its own distribution (Westfall and Young 1993, Resampling-Based Multiple
+Testing, section 2.6). It is exact if losses are symmetric about the margin. Imports numpy when a
+test is made.
 """
 
 from __future__ import annotations

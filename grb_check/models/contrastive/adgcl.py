@@ -101,7 +101,7 @@ def mean_dropped(graphs: Graphs, weights: Tensor) -> Tensor:
 
 
 def adgcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with AD-GCL's training, see `board.graph_settings`."""
+    """Return an untrained encoder with AD-GCL's training, see `published.graph_settings`."""
     settings = graph_settings("AD-GCL", dataset)
     encoder = stack_of(num_features, settings)
 

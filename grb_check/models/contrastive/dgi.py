@@ -33,7 +33,7 @@ from grb_check.victims.wrappers import Encoder
 
 
 def dgi(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with DGI's training, see `board.node_settings`."""
+    """Return an untrained encoder with DGI's training, see `published.node_settings`."""
     settings = node_settings("DGI", dataset)
     module = GCNEncoder(num_features, [settings.width] * settings.layers)
     return Encoder(module, lambda data: pretrain(module, data, settings))

@@ -132,7 +132,7 @@ CENTRALITIES: Final[Mapping[Centrality, Callable[[Tensor, int], Tensor]]] = Mapp
 
 
 def gca(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with GCA's training, by degree, see `board.node_settings`."""
+    """Return an untrained encoder with GCA's training, by degree, see `published.node_settings`."""
     return _encoder(num_features, dataset, "degree")
 
 

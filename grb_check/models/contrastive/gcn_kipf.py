@@ -23,7 +23,7 @@ WEIGHT_DECAY: Final = 0.0
 
 
 def gcn_kipf(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """Return an untrained GCN with its training, see `board.node_settings`."""
+    """Return an untrained GCN with its training, see `published.node_settings`."""
     settings = node_settings("GCN", dataset)
     module = GCN(
         num_features,

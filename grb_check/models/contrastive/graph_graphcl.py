@@ -31,7 +31,7 @@ TEMPERATURE: Final = 0.2
 
 
 def graph_graphcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with GraphCL's training, see `board.graph_settings`."""
+    """Return an untrained encoder with GraphCL's training, see `published.graph_settings`."""
     settings = graph_settings("GraphCL", dataset)
     encoder = stack_of(num_features, settings)
 

@@ -31,7 +31,7 @@ PROJECTION: Final = 32  # hidden columns of the head, as for GCA
 
 
 def graphcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with GraphCL's training, see `board.node_settings`."""
+    """Return an untrained encoder with GraphCL's training, see `published.node_settings`."""
     settings = node_settings("GraphCL", dataset)
     module = GCNEncoder(num_features, [settings.width] * settings.layers)
     return Encoder(module, lambda data: pretrain(module, data, settings))

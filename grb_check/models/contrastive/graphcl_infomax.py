@@ -38,7 +38,7 @@ RATE: Final = 0.2  # likewise
 
 
 def graphcl_infomax(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with this training, see `board.node_settings`."""
+    """Return an untrained encoder with this training, see `published.node_settings`."""
     settings = node_settings("GraphCL", dataset)
     module = GCNEncoder(num_features, [settings.width] * settings.layers)
     return Encoder(module, lambda data: pretrain(module, data, settings))

@@ -64,7 +64,7 @@ def jensen_shannon_loss(scores: Tensor, batch: Tensor) -> Tensor:
 
 
 def infograph(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """Return an untrained encoder with InfoGraph's training, see `board.graph_settings`."""
+    """Return an untrained encoder with InfoGraph's training, see `published.graph_settings`."""
     settings = graph_settings("InfoGraph", dataset)
     encoder = stack_of(num_features, settings)
 

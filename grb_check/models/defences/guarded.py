@@ -299,13 +299,13 @@ def _weighted_softmax(score: Tensor, weight: Tensor, target: Tensor, num_nodes: 
 
 
 def gcn_guard(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """Return an untrained GCN with GNNGuard and its training, see `board.hyper_parameters`."""
+    """Return an untrained GCN with GNNGuard and its training, see `published.hyper_parameters`."""
     model = GCNGuard(num_features, num_classes, **architecture("GCNGuard", dataset))
     return _slowly_trained(model, hyper_parameters("GCNGuard", dataset)["lr"])
 
 
 def gat_guard(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """Return an untrained GAT with GNNGuard and its training, see `board.hyper_parameters`."""
+    """Return an untrained GAT with GNNGuard and its training, see `published.hyper_parameters`."""
     model = GATGuard(num_features, num_classes, **architecture("GATGuard", dataset))
     return _slowly_trained(model, hyper_parameters("GATGuard", dataset)["lr"])
 

@@ -118,5 +118,5 @@ def _linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 def rgcn(num_features: int, num_classes: int, dataset: str = "") -> RGCN:
-    """Return an untrained R-GCN with GRB's hyper-parameters, see `board.hyper_parameters`."""
+    """Return an untrained R-GCN with GRB's hyper-parameters, see `published.hyper_parameters`."""
     return RGCN(num_features, num_classes, **architecture("R-GCN", dataset))

@@ -79,7 +79,7 @@ class APPNP(nn.Module):
 
 
 def appnp(num_features: int, num_classes: int, dataset: str = "") -> APPNP:
-    """Return an untrained APPNP with GRB's hyper-parameters, see `board.hyper_parameters`."""
+    """Return an untrained APPNP with GRB's hyper-parameters, see `published.hyper_parameters`."""
     return APPNP(num_features, num_classes, **architecture("APPNP", dataset))
 
 

@@ -80,7 +80,7 @@ class GAT(nn.Module):
 
 
 def gat(num_features: int, num_classes: int, dataset: str = "") -> GAT:
-    """Return an untrained GAT with GRB's hyper-parameters, see `board.hyper_parameters`."""
+    """Return an untrained GAT with GRB's hyper-parameters, see `published.hyper_parameters`."""
     return GAT(num_features, num_classes, **architecture("GAT", dataset))
 
 

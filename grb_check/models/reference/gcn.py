@@ -120,7 +120,7 @@ def convolve(layer: nn.Linear, h: Tensor, propagate: Propagation) -> Tensor:
 
 
 def gcn(num_features: int, num_classes: int, dataset: str = "") -> GCN:
-    """Return an untrained GCN with GRB's hyper-parameters, see `board.hyper_parameters`."""
+    """Return an untrained GCN with GRB's hyper-parameters, see `published.hyper_parameters`."""
     return GCN(num_features, num_classes, **architecture("GCN", dataset))
 
 

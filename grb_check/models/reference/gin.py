@@ -127,7 +127,7 @@ def _then(
 
 
 def gin(num_features: int, num_classes: int, dataset: str = "") -> GIN:
-    """Return an untrained GIN with GRB's hyper-parameters, see `board.hyper_parameters`."""
+    """Return an untrained GIN with GRB's hyper-parameters, see `published.hyper_parameters`."""
     return GIN(num_features, num_classes, **architecture("GIN", dataset))
 
 

@@ -56,7 +56,7 @@ class GraphGCN(nn.Module):
 
 
 def graph_gcn(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """Return an untrained GCN for graphs with its training, see `board.graph_settings`."""
+    """Return an untrained GCN for graphs with its training, see `published.graph_settings`."""
     settings = graph_settings("GCN", dataset)
     module = GraphGCN(num_features, num_classes, width=settings.width, layers=settings.layers)
     return SelfTrained(module, classifier_fit(module, settings))

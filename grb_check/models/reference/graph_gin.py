@@ -86,7 +86,7 @@ class GraphGIN(nn.Module):
 
 
 def graph_gin(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """Return an untrained GIN for graphs with its training, see `board.graph_settings`."""
+    """Return an untrained GIN for graphs with its training, see `published.graph_settings`."""
     settings = graph_settings("GIN", dataset)
     module = GraphGIN(num_features, num_classes, width=settings.width, layers=settings.layers)
     return SelfTrained(module, classifier_fit(module, settings))

@@ -91,7 +91,7 @@ class SGCN(nn.Module):
 
 
 def sgcn(num_features: int, num_classes: int, dataset: str = "") -> SGCN:
-    """Return an untrained SGCN with GRB's hyper-parameters, see `board.hyper_parameters`."""
+    """Return an untrained SGCN with GRB's hyper-parameters, see `published.hyper_parameters`."""
     return SGCN(num_features, num_classes, **architecture("SGCN", dataset))
 
 

@@ -69,7 +69,7 @@ class TAGCN(nn.Module):
 
 
 def tagcn(num_features: int, num_classes: int, dataset: str = "") -> TAGCN:
-    """Return an untrained TAGCN with GRB's hyper-parameters, see `board.hyper_parameters`."""
+    """Return an untrained TAGCN with GRB's hyper-parameters, see `published.hyper_parameters`."""
     return TAGCN(num_features, num_classes, **architecture("TAGCN", dataset))
 
 

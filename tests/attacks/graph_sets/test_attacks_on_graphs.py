@@ -156,3 +156,26 @@ def test_a_model_without_gradients_is_refused(attack) -> None:
     graph = union_of(SIZES, EDGES)
     with pytest.raises(GradientError, match="no gradient for edges"):
         attacked_by(attack, graph, threat_to(graph, [1] * 5), victim_on(graph, Unweighted))
+
+
+class _Mine(ModificationPrbcd):
+    """A user's attack with a search of its own."""
+
+    def perturb(self, graph, threat, model, generator) -> Perturbation:
+        return Perturbation(notes=("mine",))
+
+
+class _Tuned(ModificationPrbcd):
+    """A user's attack that keeps the search."""
+
+
+def test_the_search_belongs_to_the_class_that_perturbs() -> None:
+    """Names of attacks are users' to give."""
+    graph = union_of(SIZES, EDGES)
+    threat, victim = threat_to(graph, [3, 2, 1, 1, 0]), victim_on(graph)
+    assert attacked_by(_Mine(), graph, threat, victim).notes == ("mine",)
+    same = attacked_by(ModificationPrbcd(), graph, threat, victim).tensors()
+    for one, other in zip(
+        attacked_by(_Tuned(), graph, threat, victim).tensors(), same, strict=True
+    ):
+        assert torch.equal(one, other)
