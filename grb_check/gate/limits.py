@@ -2,14 +2,13 @@
 
 Imports scipy when a case is judged, and not scipy.stats, which takes a second.
 
-The default limit: what an undefended model loses, plus a margin, plus the uncertainty.
-
-The references are small undefended models (GCN, GAT, GraphSAGE, GIN; for sets of graphs GCN and
-GIN), attacked as the model is. A case fails only if the model is clearly less robust than all of
-them: for every reference, the lower end of the one-sided interval of the excess (mean drop of the
-model minus mean drop of the reference) is above `DROP_MARGIN`. The level of the interval is
-`ALPHA`, divided by the number of cases to the power `SHARED`: the cases of a model share its
-trainings, so that together they go wrong as often as fewer independent ones (measured, see below).
+The default limit is what an undefended model loses, plus a margin, plus the uncertainty. The
+references are small undefended models (GCN, GAT, GraphSAGE, GIN; for sets of graphs GCN and GIN),
+attacked as the model is. A case fails only if the model is clearly less robust than all of them:
+for every reference, the lower end of the one-sided interval of the excess (mean drop of the model
+minus mean drop of the reference) is above `DROP_MARGIN`. The level of the interval is `ALPHA`,
+divided by the number of cases to the power `SHARED`: the cases of a model share its trainings, so
+that together they go wrong as often as fewer independent ones (measured, see below).
 
 A case whose excess is above the margin is measured `ENOUGH` times before it can fail, see
 `judge_result`: models that stand pay nothing, and repeats go where they decide.
@@ -29,8 +28,6 @@ no further, since more targets do not make trainings more alike.
 
 `python -m benchmarks.gate limits` fits scale and d_0 to measured architectures
 (docs/explanation/gate.md).
-
-Imports scipy when a limit is computed, and not scipy.stats, which takes a second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-r"""PyG's aggregations that sort their messages, over edges that have weights.
+r"""PyG's aggregations that sort their messages, or read them as a sequence, over weighted edges.
 
-In ascending order, message k at a node has the rank :math:`c_k = \sum_{j < k} w_j`, the weight
-below it. The value at position p is that of a hat function around p,
+**Sorted.** In ascending order, message k at a node has the rank :math:`c_k = \sum_{j < k} w_j`, the
+weight below it. The value at position p is that of a hat function around p,
 
 .. math:: \frac{\sum_k w_k h(p - c_k) m_k}{\sum_k w_k h(p - c_k)}, \qquad h(d) = \max(0, 1 - |d|).
 
@@ -9,9 +9,7 @@ With weights of 0 and 1 it is the linear interpolation between the present messa
 next to p. A quantile q is at :math:`p = q (\sum_k w_k - 1)`, which is rounded for interpolations
 other than the linear one; its gradient is that of the unrounded position (straight-through).
 
-PyG's aggregations that read the messages of a node as a sequence, over edges that have weights.
-
-Each step of the recurrent network is gated by the weight of its message,
+**Sequences.** Each step of the recurrent network is gated by the weight of its message,
 
 .. math:: h_t = w_t h'_t + (1 - w_t) h_{t-1},
 

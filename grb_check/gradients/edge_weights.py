@@ -4,12 +4,10 @@ A weighting is used only if a trial shows that, with weights of 1 and 0, the out
 module's own output on the graph with the edges of weight 1, and that the weights have a gradient.
 If none passes, the same is tried of the module with random masks and votes replaced by `averages`.
 
-Adjacency matrices whose entries are differentiable functions of edge weights.
-
-For models that are called with `adj_t` or `adj`. The matrix that a model's `adj_norm_func` computes
-is not differentiable. If it equals a `Normalisation` on the graph at hand, up to a constant factor
-and with one of the exponents of `_EXPONENTS`, that formula is used in its place. GRB's own
-functions are of this form.
+Models that are called with `adj_t` or `adj` are given matrices whose entries are differentiable
+functions of the weights. The matrix that a model's `adj_norm_func` computes is not. If it equals a
+`Normalisation` on the graph at hand, up to a constant factor and with one of the exponents of
+`_EXPONENTS`, that formula is used in its place. GRB's own functions are of this form.
 """
 
 from __future__ import annotations

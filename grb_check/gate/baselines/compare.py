@@ -5,11 +5,10 @@ The rules, and how often they are wrong, are in docs/explanation/gate.md.
 A pretrained model is compared target by target. One that was trained is compared repeat by repeat,
 since all targets share the randomness of a training. Imports numpy when a test needs it.
 
-Trainings that collapsed: repeats whose accuracy is far below the median of their side.
-
-A collapse says little about the other trainings, and a few of them hide any loss: with one training
-in ten at half its accuracy, more repeats would see less. So they are counted and compared by
-themselves, and the other repeats are tested without them. scipy.stats is imported if there are any.
+Trainings whose accuracy is far below the median of their side have collapsed. A collapse says
+little about the other trainings, and a few of them hide any loss: with one training in ten at half
+its accuracy, more repeats would see less. So they are counted and compared by themselves, and the
+other repeats are tested without them. scipy.stats is imported if there are any.
 """
 
 from __future__ import annotations
