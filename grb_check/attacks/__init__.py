@@ -7,7 +7,8 @@
   `own_attacks`: users' attacks.
 - `injection`, `modification`: the built-in attacks, one file each, named as the attack is.
 - `query_search`: search by a model's answers among parts of known perturbations.
-- `objectives`, `links`, `edges`, `graph_sets`: what several attacks share.
+- `objectives`, `links`, `edges`: what several attacks share. `graph_sets`: attacks on sets of
+  graphs.
 
 May import `errors`, `user_code`, `files` and `datasets`, the last in `budgets` alone. Attacks know
 tensors, threats and differentiable models; they know neither names of datasets nor files nor gates.
@@ -15,9 +16,9 @@ Inside, each line of this list imports only the ones after it:
 
     budgets
     registry
-    injection, modification
     own_attacks, query_search
     graph_sets
+    injection, modification
     links, edges
     setting_checks
     objectives, names, protocol

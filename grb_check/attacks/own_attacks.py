@@ -172,7 +172,7 @@ class OwnAttack:
             AttackError: the attack raised, or did not return a perturbation.
         """
         # Imported here because this module is imported without torch.
-        from grb_check.attacks.graph_sets.flip_attacks import perturb
+        from grb_check.attacks.graph_sets.attacks import perturb
         from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
         label = f"attack {self.scenario}/{self.name}"

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from grb_check import __version__
-from grb_check.attacks.graph_sets.flip_attacks import perturb
+from grb_check.attacks.graph_sets.attacks import perturb
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe

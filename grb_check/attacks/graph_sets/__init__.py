@@ -1,17 +1,17 @@
 """Shared parts of the attacks on sets of graphs, of which each has its own budget.
 
-Injection takes the same steps as on a single graph: `links.links` says where nodes may be
-injected, and `injected_graphs` how their features are found: `links.feature_search` ascends for one
+These are the attacks with the tag `graphs`; `attacks.perturb` calls them if the threat has a
+`batch`. Injection takes the same steps as on a single graph: `links.links` says where nodes may be
+injected, `injected_graphs` how their features are found: `links.feature_search` ascends for one
 group of nodes or for many, which are graphs.
 
-The attacks on edges are those of `modification/` with the tag `graphs`; `flip_attacks.perturb`
-calls them if the threat has a `batch`. All graphs are searched at once:
+Of the attacks on edges all graphs are searched at once:
 
 - `graph_list`: graphs side by side, with flips made, in forward passes of bounded size; random
   numbers and gains that do not depend on which graphs share a pass.
 - `candidate_flips`: candidate flips from a model's gradients; all pairs of every graph are ranked
   from one gradient.
-- `greedy_flips`, `relaxed_flips`: the searches; `flip_attacks`: which attack takes which.
+- `greedy_flips`, `relaxed_flips`: the searches; `attacks`: which attack takes which.
 
 A search of a single graph (`edges/`) has the same steps. What flips as weights have in common, rows
 of which are graphs, is in `edges.flip_sources`: gains, the step along them, projection. The rest is

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import torch
 from torch import Tensor
@@ -18,10 +18,8 @@ from grb_check.attacks.links.feature_search import (
     FeatureSearchSettings,
     LogitsOfFeatures,
     ValuesOfFeatures,
-    best_features,
     gradients,
     homophily_of_nodes,
-    logits_of_features,
     maximise_each,
 )
 from grb_check.attacks.links.links import mean_probabilities
@@ -121,7 +119,15 @@ def model_on(model: DifferentiableModel, graph: Data) -> DifferentiableModel:
 def nodes_in_graphs(
     graph: Data, links: Tensor, threat: Threat, model: DifferentiableModel, owners: Tensor
 ) -> NodesInGraphs:
-    """Return injected nodes with their links; see `injected_graphs.placed_nodes`."""
+    """Return nodes injected into graphs.
+
+    Args:
+        graph: graphs side by side; `y` holds the labels to move them away from.
+        links: `injected_edges` [2, e].
+        threat: to graphs.
+        model: bound to the graphs; the objective is averaged over its members.
+        owners: int64 [n], the graph of each node.
+    """
     nothing = graph.x.new_zeros((owners.numel(), graph.x.shape[1]))
     attacked = apply(
         graph,
@@ -140,7 +146,7 @@ def nodes_in_graphs(
 
 @dataclass(frozen=True, eq=False)
 class NodesInGraphs:
-    """Graphs with injected nodes, which have no features yet.
+    """`PlacedNodes` in graphs side by side.
 
     Attributes:
         clean: the graphs without them; `y` int64 [G] holds the labels to move away from.
@@ -167,7 +173,7 @@ class NodesInGraphs:
         settings: FeatureSearchSettings,
         moves: Tensor | None = None,
     ) -> Tensor:
-        """Return the best features float32 [n, d]; each graph has its own ascent.
+        """See `PlacedNodes`; each graph has its own ascent.
 
         Graphs share forward passes of bounded size; those in which no node moves are left out.
         """
@@ -204,7 +210,7 @@ class NodesInGraphs:
         return best
 
     def probabilities(self, features: Tensor) -> Tensor:
-        """Return class probabilities [t, c] of the targets, mean over members."""
+        """See `PlacedNodes`."""
         found: list[Tensor] = []
         every = torch.arange(self.clean.y.numel(), device=self.owners.device)
         for graphs, rows in self._passes(every):
@@ -287,69 +293,3 @@ def _row_objective(name: str) -> RowObjective:
 def _highest(settings: FeatureSearchSettings) -> float:
     """Return the value at which the search for a graph ends."""
     return ENOUGH if settings.objective in FLAT and not settings.harmony else math.inf
-
-
-class PlacedNodes(Protocol):
-    """Injected nodes with fixed links, whose features are searched for."""
-
-    def best_features(
-        self,
-        start: Tensor,
-        step: Step,
-        settings: FeatureSearchSettings,
-        moves: Tensor | None = None,
-    ) -> Tensor:
-        """Return the best features float32 [n, d] that gradient ascent finds.
-
-        Args:
-            start: float [n, d], within the domain of features.
-            step: see `feature_search.maximise`.
-            settings: of the attack.
-            moves: bool [n], which nodes' features may change; all if not given.
-        """
-        ...
-
-    def probabilities(self, features: Tensor) -> Tensor:
-        """Return the targets' class probabilities [t, c] with these features, mean over members."""
-        ...
-
-
-def placed_nodes(
-    graph: Data, links: Tensor, threat: Threat, model: DifferentiableModel, owners: Tensor
-) -> PlacedNodes:
-    """Return injected nodes with these links.
-
-    Args:
-        graph: clean graph, or graphs side by side; `y` holds the labels to move targets away from.
-        links: `injected_edges` [2, e].
-        threat: gives the targets.
-        model: the objective is averaged over its members.
-        owners: int64 [n], the group of each node, see `links.Sites`.
-    """
-    if threat.batch is not None:
-        return nodes_in_graphs(graph, links, threat, model, owners)
-    maps = logits_of_features(graph, links, threat, model, owners.numel())
-    return _AtTargets(graph, links, threat, maps)
-
-
-@dataclass(frozen=True, eq=False)
-class _AtTargets:
-    graph: Data
-    links: Tensor
-    threat: Threat
-    maps: Sequence[LogitsOfFeatures]
-
-    def best_features(
-        self,
-        start: Tensor,
-        step: Step,
-        settings: FeatureSearchSettings,
-        moves: Tensor | None = None,
-    ) -> Tensor:
-        return best_features(
-            self.graph, self.links, self.threat, self.maps, start, step, settings, moves
-        )
-
-    def probabilities(self, features: Tensor) -> Tensor:
-        with torch.no_grad():
-            return mean_probabilities([logits_of(features) for logits_of in self.maps])

@@ -13,12 +13,10 @@ from torch_geometric.data import Data
 from grb_check.attacks.links.domains import adam_step, free_adam, sign_step, zero_start
 from grb_check.attacks.links.feature_search import (
     MIN_GAIN,
-    best_features,
     check_feature_search,
     gradients,
     homophily_of_weights,
-    logits_of_features,
-    objective_of_features,
+    nodes_in_graph,
 )
 from grb_check.attacks.links.links import (
     clean_probabilities,
@@ -129,10 +127,10 @@ class InjectionAgia:
         start: Tensor,
     ) -> tuple[Tensor, float]:
         """Return the best features by sign steps, and their objective."""
-        maps = logits_of_features(graph, links, threat, model, start.shape[0])
+        nodes = nodes_in_graph(graph, links, threat, model, start.shape[0])
         step = sign_step(self.step_size, threat.feature_range)
-        features = best_features(graph, links, threat, maps, start, step, self)
-        value = objective_of_features(graph, links, threat, maps, start.shape[0], self)
+        features = nodes.best_features(start, step, self)
+        value = nodes.objective(self, start.shape[0])
         with torch.no_grad():
             return features, float(value(features))
 

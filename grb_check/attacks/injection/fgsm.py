@@ -8,9 +8,8 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.graph_sets.injected_graphs import placed_nodes
 from grb_check.attacks.links.domains import domain_of
-from grb_check.attacks.links.feature_search import check_feature_search
+from grb_check.attacks.links.feature_search import Place, check_feature_search, place_in_graph
 from grb_check.attacks.links.links import random_links, sites_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
@@ -60,13 +59,25 @@ class InjectionFgsm:
         generator: torch.Generator,
     ) -> Perturbation:
         """Link at random, then find features with the model's gradient."""
+        place = place_in_graph(graph, threat, model)
+        return self.perturb_with(place, graph, threat, model, generator)
+
+    def perturb_with(
+        self,
+        place: Place,
+        graph: Data,
+        threat: Threat,
+        model: DifferentiableModel,
+        generator: torch.Generator,
+    ) -> Perturbation:
+        """Inject nodes into one graph or many, as `place` does."""
         links, notes = random_links(threat, generator)
         if not links.shape[1]:
             return Perturbation(notes=notes)
         sites, domain = sites_of(threat), domain_of(threat)
         start = domain.zero_start(graph.x, sites.count)
         step = domain.sign_step(self.step_size)
-        placed = placed_nodes(graph, links, threat, model, sites.owners)
+        placed = place(links, sites.owners)
         features = domain.rounded(placed.best_features(start, step, self))
         return Perturbation(
             injected_x=features.cpu(),

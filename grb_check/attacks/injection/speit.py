@@ -11,9 +11,8 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.links.domains import adam_step, uniform_start, zero_start
 from grb_check.attacks.links.feature_search import (
-    best_features,
     check_feature_search,
-    logits_of_features,
+    nodes_in_graph,
 )
 from grb_check.attacks.links.links import even_links, links_per_node, no_links, ring_links
 from grb_check.attacks.protocol import DifferentiableModel
@@ -81,8 +80,8 @@ class InjectionSpeit:
         if self.harmony:
             start = uniform_start(graph.x, threat.injected_nodes, threat.feature_range, generator)
         step = adam_step(self.step_size, threat.feature_range)
-        maps = logits_of_features(graph, links, threat, model, start.shape[0])
-        features = best_features(graph, links, threat, maps, start, step, self)
+        nodes = nodes_in_graph(graph, links, threat, model, start.shape[0])
+        features = nodes.best_features(start, step, self)
         return Perturbation(injected_x=features.cpu(), injected_edges=links, notes=notes)
 
     def _links(

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.graph_sets.injected_graphs import placed_nodes
 from grb_check.attacks.links.domains import domain_of
-from grb_check.attacks.links.feature_search import check_feature_search
+from grb_check.attacks.links.feature_search import Place, check_feature_search, place_in_graph
 from grb_check.attacks.links.links import (
     Sites,
     clean_probabilities,
@@ -99,6 +98,18 @@ class InjectionTdgia:
         generator: torch.Generator,
     ) -> Perturbation:
         """Inject round by round."""
+        place = place_in_graph(graph, threat, model)
+        return self.perturb_with(place, graph, threat, model, generator)
+
+    def perturb_with(
+        self,
+        place: Place,
+        graph: Data,
+        threat: Threat,
+        model: DifferentiableModel,
+        generator: torch.Generator,
+    ) -> Perturbation:
+        """Inject nodes into one graph or many, as `place` does."""
         sites, notes, domain = sites_of(threat), links_notes(threat), domain_of(threat)
         if not int(sites.links_in[sites.owners].sum()):
             return Perturbation(notes=notes)
@@ -113,7 +124,7 @@ class InjectionTdgia:
             moves = torch.isin(owners, of_round)
             if not self.reoptimise:
                 moves[: features.shape[0]] = False
-            placed = placed_nodes(graph, links, threat, model, owners)
+            placed = place(links, owners)
             features = placed.best_features(torch.cat([features, start]), step, self, moves)
             certainty = placed.probabilities(features)
         order = owners.argsort(stable=True)  # graph by graph, as in other attacks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from grb_check.attacks.links.domains import Step
+from grb_check.attacks.links.links import mean_probabilities
 from grb_check.attacks.objectives import highest_of, objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.setting_checks import (
@@ -124,7 +125,7 @@ class FeatureSearchSettings(AscentSettings, Protocol):
 
     Attributes:
         harmony: weight of the homophily of injected nodes in the objective (HAO, see
-            `objective_of_features`); 0 is the attack without it.
+            `NodesInGraph.objective`); 0 is the attack without it.
     """
 
     @property
@@ -150,76 +151,119 @@ def check_feature_search(attack: FeatureSearchSettings) -> None:
     check_at_least(0, attack, "harmony")
 
 
-def best_features(
-    graph: Data,
-    links: Tensor,
-    threat: Threat,
-    maps: Sequence[LogitsOfFeatures],
-    start: Tensor,
-    step: Step,
-    settings: FeatureSearchSettings,
-    moves: Tensor | None = None,
-) -> Tensor:
-    """Return the best features that `maximise` finds for these links.
+class PlacedNodes(Protocol):
+    """Injected nodes with fixed links, whose features are searched for."""
+
+    def best_features(
+        self,
+        start: Tensor,
+        step: Step,
+        settings: FeatureSearchSettings,
+        moves: Tensor | None = None,
+    ) -> Tensor:
+        """Return the best features float32 [n, d] that gradient ascent finds.
+
+        Args:
+            start: float [n, d], within the domain of features.
+            step: see `maximise_each`.
+            settings: of the attack.
+            moves: bool [n], which nodes' features may change; all if not given.
+        """
+        ...
+
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Return the targets' class probabilities [t, c] with these features, mean over members."""
+        ...
+
+
+# From `injected_edges` [2, e] and the group int64 [n] of each node, see `links.Sites`.
+Place = Callable[[Tensor, Tensor], PlacedNodes]
+
+
+def place_in_graph(graph: Data, threat: Threat, model: DifferentiableModel) -> Place:
+    """Return how nodes are injected into a single graph; arguments as of `nodes_in_graph`."""
+    if threat.batch is not None:
+        raise ValueError("the targets are graphs; call graph_sets.attacks.perturb")
+    return lambda links, owners: nodes_in_graph(graph, links, threat, model, owners.numel())
+
+
+def nodes_in_graph(
+    graph: Data, links: Tensor, threat: Threat, model: DifferentiableModel, count: int
+) -> NodesInGraph:
+    """Return nodes injected into a single graph.
 
     Args:
-        graph: clean graph; `y` holds the labels to move the targets away from.
+        graph: clean; `y` holds the labels to move the targets away from.
         links: `injected_edges` [2, e].
         threat: gives the targets.
-        maps: from `logits_of_features`; the objective is averaged over them.
-        start: float [n, d], features of the injected nodes within their range.
-        step: see `maximise`.
-        settings: of the attack.
-        moves: bool [n], which nodes' features may change; all if not given.
-
-    Returns:
-        float32 [n, d].
+        model: the objective is averaged over its members.
+        count: n, number of injected nodes.
     """
-    return maximise(
-        objective_of_features(graph, links, threat, maps, start.shape[0], settings),
-        start,
-        step=step,
-        iterations=settings.iterations,
-        patience=settings.patience,
-        highest=math.inf if settings.harmony else highest_of(settings.objective),
-        moves=moves,
-    )
-
-
-def logits_of_features(
-    graph: Data, links: Tensor, threat: Threat, model: DifferentiableModel, count: int
-) -> list[LogitsOfFeatures]:
-    """Return each member's map from injected features [count, d] to targets' logits [t, c]."""
     nothing = graph.x.new_zeros((count, graph.x.shape[1]))
     attacked = apply(graph, Perturbation(injected_x=nothing, injected_edges=links))
-    return [
+    maps = tuple(
         member.with_injected(graph.x, attacked.edge_index, count, threat.targets)
         for member in members(model)
-    ]
+    )
+    return NodesInGraph(graph, links, threat.targets, maps)
 
 
-def objective_of_features(
-    graph: Data,
-    links: Tensor,
-    threat: Threat,
-    maps: Sequence[LogitsOfFeatures],
-    count: int,
-    settings: FeatureSearchSettings,
-) -> Callable[[Tensor], Tensor]:
-    """Return the map from injected features [count, d] to the scalar that an attack maximises.
+@dataclass(frozen=True, eq=False)
+class NodesInGraph:
+    """`PlacedNodes` in a single graph.
 
-    It is the objective over the targets plus `harmony` times the homophily of the injected nodes:
-    the harmonious adversarial objective (HAO; Chen et al. 2022, equation 9).
+    Attributes:
+        graph: clean.
+        links: `injected_edges` [2, e].
+        targets: int64 [t].
+        maps: of each member of the model, from injected features [n, d] to targets' logits [t, c].
     """
-    labels, objective = graph.y[threat.targets], objective_named(settings.objective)
-    homophily = homophily_of_features(graph, links, count) if settings.harmony else None
 
-    def value(features: Tensor) -> Tensor:
-        values = [objective(logits_of(features), labels) for logits_of in maps]
-        total = torch.stack(values).mean() if len(values) > 1 else values[0]
-        return total if homophily is None else total + settings.harmony * homophily(features)
+    graph: Data
+    links: Tensor
+    targets: Tensor
+    maps: tuple[LogitsOfFeatures, ...]
 
-    return value
+    def best_features(
+        self,
+        start: Tensor,
+        step: Step,
+        settings: FeatureSearchSettings,
+        moves: Tensor | None = None,
+    ) -> Tensor:
+        """See `PlacedNodes`."""
+        return maximise(
+            self.objective(settings, start.shape[0]),
+            start,
+            step=step,
+            iterations=settings.iterations,
+            patience=settings.patience,
+            highest=math.inf if settings.harmony else highest_of(settings.objective),
+            moves=moves,
+        )
+
+    def objective(self, settings: FeatureSearchSettings, count: int) -> Callable[[Tensor], Tensor]:
+        """Return the map from injected features [count, d] to the scalar that an attack maximises.
+
+        It is the objective over the targets plus `harmony` times the homophily of the injected
+        nodes: the harmonious adversarial objective (HAO; Chen et al. 2022, equation 9).
+        """
+        labels, objective = self.graph.y[self.targets], objective_named(settings.objective)
+        homophily = None
+        if settings.harmony:
+            homophily = homophily_of_features(self.graph, self.links, count)
+
+        def value(features: Tensor) -> Tensor:
+            values = [objective(logits_of(features), labels) for logits_of in self.maps]
+            total = torch.stack(values).mean() if len(values) > 1 else values[0]
+            return total if homophily is None else total + settings.harmony * homophily(features)
+
+        return value
+
+    def probabilities(self, features: Tensor) -> Tensor:
+        """See `PlacedNodes`."""
+        with torch.no_grad():
+            return mean_probabilities([logits_of(features) for logits_of in self.maps])
 
 
 def maximise(

@@ -60,7 +60,7 @@ class ModificationPgdTopology:
     :math:`200 / \sqrt{t}` for all graphs.
 
     If the targets are graphs, each has its own weights, projection and rounding, see
-    `graph_sets.flip_attacks`.
+    `graph_sets.attacks`.
 
     Args:
         iterations: number of steps.

@@ -53,7 +53,7 @@ class ModificationPrbcd:
     `held_margin`; the paper's choice is the tanh margin.
 
     If the targets are graphs, each has its own block, projection and rounding, see
-    `graph_sets.flip_attacks`.
+    `graph_sets.attacks`.
 
     Args:
         iterations: number of steps.

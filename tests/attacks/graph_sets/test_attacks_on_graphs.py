@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets import graph_list
-from grb_check.attacks.graph_sets.flip_attacks import perturb
+from grb_check.attacks.graph_sets.attacks import perturb
 from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.pgd_topology import ModificationPgdTopology
 from grb_check.attacks.modification.prbcd import ModificationPrbcd

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.graph_sets.attacks import perturb
 from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
@@ -57,7 +58,7 @@ EDGES = [[(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 1), (0, 2), (1, 2), (2, 3)], [(0
 def attacked_by(
     attack: Attack, graph: Data, threat: Threat, victim: Victim, seed: int = 0
 ) -> Perturbation:
-    return attack.perturb(graph, threat, victim, torch.Generator().manual_seed(seed))
+    return perturb(attack, graph, threat, victim, torch.Generator().manual_seed(seed))
 
 
 def margins(graph: Data, victim: Victim, made: Perturbation | None = None) -> Tensor:
@@ -145,7 +146,7 @@ def test_an_ensemble_is_attacked_together() -> None:
     graph = union_of(SIZES, EDGES)
     both = Ensemble((victim_on(graph), victim_on(graph, PooledGat, seed=1)))
     threat = injection_to(graph, [1] * 5)
-    made = SEARCHES[0].perturb(graph, threat, both, torch.Generator().manual_seed(0))
+    made = perturb(SEARCHES[0], graph, threat, both, torch.Generator().manual_seed(0))
     verify(made, graph, threat)
     assert made.injected_x.shape[0] == 5
 

@@ -1,14 +1,16 @@
-"""PR-BCD, GR-BCD and PGD on the topology of all graphs of a set at once, each within its budget.
+"""Attacks on all graphs of a set at once, each within its own budget.
 
-What an attack does to one graph stands in its own file (`modification/`). In a set each graph has
-its own block of pairs, its own projection and its own rounding, because one forward pass shows how
-each of many small graphs changes; a budget of one flip is spent on the strongest of many that are
-tried.
+What an attack does to one graph stands in its own file. Injection (FGSM, PGD, TDGIA) does the same
+to many graphs; only features are searched for in another way. Of the attacks on edges PR-BCD,
+GR-BCD and PGD have a search of their own for sets: each graph has its own block of pairs, its own
+projection and its own rounding, because one forward pass shows how each of many small graphs
+changes; a budget of one flip is spent on the strongest of many that are tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -19,7 +21,14 @@ from grb_check.attacks.edges.edge_set import shortfall
 from grb_check.attacks.graph_sets.candidate_flips import Search, row_objective, search_of
 from grb_check.attacks.graph_sets.graph_list import graph_list, new_key, no_flips, uniform
 from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, greedy_search
+from grb_check.attacks.graph_sets.injected_graphs import NodesInGraphs, nodes_in_graphs
 from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relaxed_search, without
+from grb_check.attacks.injection.fgsm import InjectionFgsm
+from grb_check.attacks.injection.pgd import InjectionPgd
+from grb_check.attacks.injection.tdgia import InjectionTdgia
+from grb_check.attacks.modification.grbcd import ModificationGrbcd
+from grb_check.attacks.modification.pgd_topology import ModificationPgdTopology
+from grb_check.attacks.modification.prbcd import ModificationPrbcd
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat
 
@@ -32,8 +41,6 @@ REACH: Final = 8  # pairs of weight 0 considered in a step, for each flip of the
 LEAST_REACH: Final = 32  # at least that many
 RENEWED: Final = 10  # iterations after which these pairs are chosen again
 
-_ATTACKS: Final = "grb_check.attacks.modification"
-
 
 def perturb(
     attack: Attack,
@@ -44,17 +51,30 @@ def perturb(
 ) -> Perturbation:
     """Return the perturbation of an attack; arguments and errors are those of `Attack.perturb`.
 
-    A built-in attack on edges that has a search for sets of graphs takes that, if the threat is to
-    graphs; so does a subclass that keeps its `perturb`.
+    A built-in attack that has a search for sets of graphs takes that, if the threat is to graphs;
+    so does a subclass that keeps its `perturb`.
     """
     owner = next((kind for kind in type(attack).__mro__ if "perturb" in vars(kind)), type(attack))
-    search = _SEARCHES.get(f"{owner.__module__}.{owner.__qualname__}")
-    if search is None or threat.batch is None:
+    of_graphs = _OF_GRAPHS.get(owner)
+    if of_graphs is None or threat.batch is None:
         return attack.perturb(graph, threat, model, generator)
-    return _search_graphs(graph, threat, model, generator, attack, search)
+    return of_graphs(attack, graph, threat, model, generator)
 
 
-def _prbcd(attack: Any, search: Search, generator: torch.Generator) -> FlippedGraphs:
+def _injection(
+    attack: InjectionFgsm | InjectionPgd | InjectionTdgia,
+    graph: Data,
+    threat: Threat,
+    model: DifferentiableModel,
+    generator: torch.Generator,
+) -> Perturbation:
+    def place(links: Tensor, owners: Tensor) -> NodesInGraphs:
+        return nodes_in_graphs(graph, links, threat, model, owners)
+
+    return attack.perturb_with(place, graph, threat, model, generator)
+
+
+def _prbcd(attack: ModificationPrbcd, search: Search, generator: torch.Generator) -> FlippedGraphs:
     return relaxed_search(
         search,
         _renewed(search, attack.block_size, new_key(generator)),
@@ -90,7 +110,7 @@ def _renewed(search: Search, block_size: int, key: int) -> Widen:
     return widen
 
 
-def _grbcd(attack: Any, search: Search, generator: torch.Generator) -> FlippedGraphs:
+def _grbcd(attack: ModificationGrbcd, search: Search, generator: torch.Generator) -> FlippedGraphs:
     return greedy_search(
         search,
         generator,
@@ -100,7 +120,9 @@ def _grbcd(attack: Any, search: Search, generator: torch.Generator) -> FlippedGr
     )
 
 
-def _pgd_topology(attack: Any, search: Search, generator: torch.Generator) -> FlippedGraphs:
+def _pgd_topology(
+    attack: ModificationPgdTopology, search: Search, generator: torch.Generator
+) -> FlippedGraphs:
     return relaxed_search(
         search,
         _best_pairs(search),
@@ -128,29 +150,21 @@ def _best_pairs(search: Search) -> Widen:
     return widen
 
 
-# By the class whose settings they take. Its module may import this package.
-_SEARCHES: Final[dict[str, Callable[[Any, Search, torch.Generator], FlippedGraphs]]] = {
-    f"{_ATTACKS}.prbcd.ModificationPrbcd": _prbcd,
-    f"{_ATTACKS}.grbcd.ModificationGrbcd": _grbcd,
-    f"{_ATTACKS}.pgd_topology.ModificationPgdTopology": _pgd_topology,
-}
-
-
-def _search_graphs(
+def _flips(
+    find: Callable[[Any, Search, torch.Generator], FlippedGraphs],
+    settings: Any,
     graph: Data,
     threat: Threat,
     model: DifferentiableModel,
     generator: torch.Generator,
-    settings: Any,
-    find: Callable[[Any, Search, torch.Generator], FlippedGraphs],
 ) -> Perturbation:
     """Return the flips that a search finds in each graph, with a note on unused budget.
 
     Args:
+        find: the search, called only if some graph can be attacked.
+        settings: the attack.
         graph: graphs side by side.
         threat: with `batch` and `edge_budgets`.
-        settings: of the attack.
-        find: the search, called only if some graph can be attacked.
     """
     graphs = graph_list(graph, threat, model)
     owners = graphs.attackable()
@@ -174,3 +188,14 @@ def _search_graphs(
     if settings.polish:
         notes = (*notes, "not polished, because the targets are graphs")
     return graphs.edges.perturbation(graphs.edges.encode(pairs), notes)
+
+
+# By the class whose settings they take.
+_OF_GRAPHS: Final[dict[type, Callable[..., Perturbation]]] = {
+    InjectionFgsm: _injection,
+    InjectionPgd: _injection,
+    InjectionTdgia: _injection,
+    ModificationPrbcd: partial(_flips, _prbcd),
+    ModificationGrbcd: partial(_flips, _grbcd),
+    ModificationPgdTopology: partial(_flips, _pgd_topology),
+}
