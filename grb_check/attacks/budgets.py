@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from importlib.resources import files
-from typing import Any
 
 import torch
 
@@ -16,12 +13,17 @@ from grb_check.attacks.names import split_budget
 from grb_check.attacks.registry import is_targeted, local_budget_of
 from grb_check.attacks.threat import Scenario, Threat
 from grb_check.datasets.dataset import AnyDataset, Dataset, GraphDataset
+from grb_check.datasets.published import injection_row
 from grb_check.errors import UsageError, choose
 
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 MOST_TARGETS = 1_000  # that are attacked one by one
 NETTACK_SPARE = 2  # flips for a target beside as many as it has edges
 MOST_FLIPS = 50  # for a target, so that those of dense graphs take no days
+# The injection budget that others are scaled from, of grb-cora at easy, medium and hard:
+SCALED_FROM = 2_680  # nodes, of which a tenth are targets
+NODES_PER_TARGET = 20 / 268
+EDGES_PER_NODE = 20
 
 
 def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) -> Threat:
@@ -177,7 +179,7 @@ def settings_for(dataset: AnyDataset, scenario: str) -> Mapping[str, object]:
     """
     if scenario != "injection" or isinstance(dataset, GraphDataset):
         return {}
-    row = _published_row(dataset)
+    row = injection_row(dataset)
     return {} if row is None else {name: row[name] for name in ("iterations", "step_size")}
 
 
@@ -213,16 +215,8 @@ def _part(share: float, count: int) -> int:
     return max(int(exact * count), min(1, count))
 
 
-def _published_row(dataset: Dataset) -> dict[str, Any] | None:
-    row: dict[str, Any] | None = _table()["datasets"].get(dataset.name)
-    if row is None or dataset.features != "grb":  # the published budgets assume GRB's features
-        return None
-    sizes = (row["num_nodes"], row["num_features"])
-    return row if sizes == (dataset.num_nodes, dataset.num_features) else None
-
-
 def _published_injection(dataset: Dataset, difficulty: str) -> Threat | None:
-    row = _published_row(dataset)
+    row = injection_row(dataset)
     if row is None:
         return None
     low, high = row["feature_range"]
@@ -236,23 +230,13 @@ def _published_injection(dataset: Dataset, difficulty: str) -> Threat | None:
 
 
 def _scaled_injection(dataset: Dataset, difficulty: str) -> Threat:
-    cora = _table()["datasets"]["grb-cora"]
-    cora_targets = cora["num_nodes"] // 10
     targets = dataset.test[difficulty]
-    growth = max(1.0, (dataset.num_nodes / cora["num_nodes"]) ** 0.4)
-    nodes = targets.numel() * cora["injected_nodes"]["easy"] / cora_targets / growth
+    growth = max(1.0, (dataset.num_nodes / SCALED_FROM) ** 0.4)
+    nodes = targets.numel() * NODES_PER_TARGET / growth
     return Threat(
         scenario="injection",
         targets=targets,
         injected_nodes=max(1, round(nodes)),
-        edges_per_injected_node=min(
-            targets.numel(), round(cora["edges_per_injected_node"] * growth)
-        ),
+        edges_per_injected_node=min(targets.numel(), round(EDGES_PER_NODE * growth)),
         feature_range=dataset.feature_range,
     )
-
-
-def _table() -> dict[str, Any]:
-    text = (files("grb_check") / "attacks/paper_figures/injection_budgets.json").read_text("utf-8")
-    table: dict[str, Any] = json.loads(text)
-    return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -220,6 +220,25 @@ class DifferentiableModel(Protocol):
             None for a model whose layers do not have such a gradient in closed form.
         """
         ...
+
+
+class GraphModel(DifferentiableModel, Protocol):
+    """A model of graphs: rows of its logits and targets are graphs."""
+
+    def on_graphs(self, batch: Tensor, nodes: Tensor | None = None) -> GraphModel:
+        """Return the model for other graphs; `batch` int64 [N], ascending, is each node's graph.
+
+        `nodes` int64 [N] is the node of the present graphs that each node is a copy of; -1 for
+        injected nodes.
+        """
+        ...
+
+
+def model_on(model: DifferentiableModel, graph: Data) -> DifferentiableModel:
+    """Return a model of graphs for a graph that `apply` returned, with nodes injected or not."""
+    if "clean_nodes" not in graph:
+        return model
+    return cast(GraphModel, model).on_graphs(graph.batch, graph.clean_nodes)
 
 
 def members(model: DifferentiableModel) -> tuple[DifferentiableModel, ...]:

@@ -60,6 +60,14 @@ class Reference:
         return tuple(map(relative_drop, self.clean, self.attacked))
 
 
+DIAGNOSTICS_PAGE: Final = "docs/explanation/diagnostics.md"
+
+
+def anchor(diagnostic: str) -> str:
+    """Return the place in the documentation that explains a diagnostic."""
+    return f"{DIAGNOSTICS_PAGE}#{diagnostic}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """A reason to doubt that the attack was strong enough.

@@ -52,6 +52,19 @@ def names() -> tuple[str, ...]:
     return tuple(_table()["datasets"])
 
 
+def injection_row(dataset: Dataset) -> Mapping[str, Any] | None:
+    """Return the published budget of injection attacks on a dataset (GRB, Table 12).
+
+    None if it is none of GRB's as published: same name, numbers of nodes and features, and GRB's
+    normalisation, which the range of injected features assumes.
+    """
+    row: Mapping[str, Any] | None = _table("injection_budgets")["datasets"].get(dataset.name)
+    if row is None or dataset.features != "grb":
+        return None
+    same = (dataset.num_nodes, dataset.num_features) == (row["num_nodes"], row["num_features"])
+    return row if same else None
+
+
 def sizes() -> Mapping[str, Mapping[str, int]]:
     """Return known dataset -> `SIZES`; for sets of graphs the totals, and `graphs`."""
     table = _table()
@@ -166,7 +179,7 @@ def _decimal(
 
 
 @cache
-def _table() -> dict[str, Any]:
-    text = files("grb_check").joinpath("datasets/paper_figures/datasets.json").read_text("utf-8")
+def _table(name: str = "datasets") -> dict[str, Any]:
+    text = files("grb_check").joinpath(f"datasets/paper_figures/{name}.json").read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     return table

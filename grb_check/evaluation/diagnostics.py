@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     Right = NDArray[np.bool_]  # [t], which targets are classified correctly
 
 TRANSFER: Final = "transfer-stronger"
-DOCUMENT: Final = "docs/explanation/diagnostics.md"
 ENOUGH_TARGETS: Final = 20  # right before the attack; with fewer, an effect may be chance
 
 
@@ -81,11 +80,6 @@ _ROWS: Final = (
     Diagnostic(name="budget-unused", limit=0.9, figure="share of the budget that was used"),
 )
 DIAGNOSTICS: Final[Mapping[str, Diagnostic]] = {row.name: row for row in _ROWS}
-
-
-def anchor(name: str) -> str:
-    """The place in the documentation that explains a diagnostic."""
-    return f"{DOCUMENT}#{name}"
 
 
 def no_gradient(missing: float | None, error: str, with_respect_to: str) -> Finding | None:

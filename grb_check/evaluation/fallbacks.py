@@ -10,11 +10,10 @@ from torch import Tensor
 
 from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
 from grb_check.attacks.edges.edge_set import edge_set, room_beside
-from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
-from grb_check.attacks.protocol import Attack
+from grb_check.attacks.protocol import Attack, model_on
 from grb_check.attacks.query_search import ExchangedParts, GraphFlips, GraphInjections, search
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, apply, verify

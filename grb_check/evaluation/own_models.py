@@ -25,8 +25,7 @@ from torch.nn.parameter import is_lazy
 from torch_geometric.data import Data
 
 from grb_check import datasets
-from grb_check.attacks.graph_sets.injected_graphs import model_on
-from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.protocol import DifferentiableModel, model_on
 from grb_check.datasets import Source
 from grb_check.datasets.dataset import AnyDataset, Dataset
 from grb_check.datasets.source import FEATURE_RULES

@@ -23,8 +23,8 @@ from typing import Final, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.objectives import margins_of
+from grb_check.attacks.protocol import model_on
 from grb_check.attacks.threat import Perturbation, apply, numbers_after
 from grb_check.cases.counter_example import CounterExample, Flip, InjectedNode, summary
 from grb_check.cases.metrics import relative_drop

@@ -42,10 +42,9 @@ from typing import Final, Literal
 
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import CaseResult, Outcome, Scores
+from grb_check.cases.outcomes import CaseResult, Outcome, Scores, anchor
 from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
 from grb_check.errors import UsageError
-from grb_check.evaluation.diagnostics import anchor
 
 DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of a reference
 ALPHA: Final = 0.03  # one-sided, shared by the cases of a run

@@ -9,10 +9,9 @@ from typing import Final
 
 from grb_check.cases.case import is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.outcomes import ENOUGH, Finding, Outcome
+from grb_check.cases.outcomes import ENOUGH, Finding, Outcome, anchor
 from grb_check.cases.verdicts import Comparison, ComparisonResult
 from grb_check.errors import count
-from grb_check.evaluation.diagnostics import anchor
 from grb_check.reports.conclusion import rank_of
 from grb_check.reports.digest import Line
 

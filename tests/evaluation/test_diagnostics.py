@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.attacks.threat import Threat
+from grb_check.cases.outcomes import DIAGNOSTICS_PAGE, anchor
 from grb_check.evaluation import diagnostics
-from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
+from grb_check.evaluation.diagnostics import DIAGNOSTICS
 
-DOCUMENT = Path(__file__).parents[2] / diagnostics.DOCUMENT
+DOCUMENT = Path(__file__).parents[2] / DIAGNOSTICS_PAGE
 NOTHING = torch.empty(0, dtype=torch.int64)
 
 

@@ -22,7 +22,7 @@ TABLES: Final = {
     "models/paper_figures/contrastive_models": "2be5a71253cb7e45",
     "models/paper_figures/contrastive_set_models": "7e30085ad5c38764",
     "models/paper_figures/adversarial_training": "e418b06d5e402dad",
-    "attacks/paper_figures/injection_budgets": "5b44d774838fdcd9",
+    "datasets/paper_figures/injection_budgets": "5b44d774838fdcd9",
 }
 
 

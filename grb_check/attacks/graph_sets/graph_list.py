@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.edge_set import EdgeSet, budgets_and_starts, edge_set
-from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.protocol import DifferentiableModel, GraphModel
 from grb_check.attacks.threat import Threat
 
 _STEP: Final = -0x61C8864680B583EB  # 2^64 / golden ratio, as an int64
@@ -80,18 +80,6 @@ def quantised(gains: Tensor, scale: Tensor) -> Tensor:
 
 
 TOGETHER: Final = 150_000  # nodes plus directed edges in one pass, about 0.5 GB
-
-
-class GraphModel(DifferentiableModel, Protocol):
-    """A model of graphs: rows of its logits and targets are graphs."""
-
-    def on_graphs(self, batch: Tensor, nodes: Tensor | None = None) -> GraphModel:
-        """Return the model for other graphs; `batch` int64 [N], ascending, is each node's graph.
-
-        `nodes` int64 [N] is the node of the present graphs that each node is a copy of; -1 for
-        injected nodes.
-        """
-        ...
 
 
 @dataclass(frozen=True, eq=False)

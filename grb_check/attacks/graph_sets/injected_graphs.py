@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.candidate_flips import RowObjective, row_objective
-from grb_check.attacks.graph_sets.graph_list import GraphModel, passes
+from grb_check.attacks.graph_sets.graph_list import passes
 from grb_check.attacks.links.domains import Step, domain_of
 from grb_check.attacks.links.feature_search import (
     FeatureSearchSettings,
@@ -24,7 +24,7 @@ from grb_check.attacks.links.feature_search import (
 )
 from grb_check.attacks.links.links import mean_probabilities
 from grb_check.attacks.objectives import margins_of
-from grb_check.attacks.protocol import DifferentiableModel, members
+from grb_check.attacks.protocol import DifferentiableModel, GraphModel, members
 from grb_check.attacks.threat import Perturbation, Threat, apply
 
 TRIED: Final = 3  # columns of a node that are tried, those of largest gradient
@@ -107,13 +107,6 @@ def _ranks(owners: Tensor, sizes: Tensor) -> Tensor:
 # With a single target these rise and fall with its margin, but are flat where that is large.
 FLAT: Final = ("tanh_margin", "held_margin", "probability_margin", "clipped_likelihood")
 ENOUGH: Final = 4.0  # the margin, in nats, at which a graph is left
-
-
-def model_on(model: DifferentiableModel, graph: Data) -> DifferentiableModel:
-    """Return a model of graphs for a graph that `apply` returned, with nodes injected or not."""
-    if "clean_nodes" not in graph:
-        return model
-    return cast(GraphModel, model).on_graphs(graph.batch, graph.clean_nodes)
 
 
 def nodes_in_graphs(

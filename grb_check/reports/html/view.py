@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import Outcome, anchor
 from grb_check.errors import count
-from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
+from grb_check.evaluation.diagnostics import DIAGNOSTICS
 from grb_check.files.text import fit
 from grb_check.ranking.averages import Averages
 from grb_check.ranking.lowest import Lowest, threat_name

@@ -21,12 +21,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.attacks import perturb
-from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.rnd import InjectionRnd
 from grb_check.attacks.injection.tdgia import InjectionTdgia
-from grb_check.attacks.protocol import Attack
+from grb_check.attacks.protocol import Attack, model_on
 from grb_check.attacks.query_search import GraphInjections, search
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.evaluation.surrogates import Ensemble
