@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Protocol, cast, runtime_checkable
 
 import torch
@@ -105,27 +104,6 @@ class FlipTrials(Protocol):
     def move(self, pairs: Tensor) -> None:
         """Flip pairs int64 [2, m], each once, in the current graph."""
         ...
-
-
-def one_move(pairs: Tensor) -> Moves:
-    """Return a single candidate that flips all pairs int64 [2, m]."""
-    return Moves(pairs, torch.zeros_like(pairs[0]), 1)
-
-
-def joined(parts: Sequence[ChangedLogits], counts: Sequence[int]) -> ChangedLogits:
-    """Return the changes of candidates that were tried in parts, numbered through.
-
-    Args:
-        parts: in order.
-        counts: number of candidates of each.
-    """
-    firsts = accumulate(counts, initial=0)
-    owners = [part.owner + first for part, first in zip(parts, firsts, strict=False)]
-    return ChangedLogits(
-        torch.cat(owners),
-        torch.cat([part.place for part in parts]),
-        torch.cat([part.logits for part in parts]),
-    )
 
 
 def parts_of(moves: Moves, size: int) -> Iterator[Moves]:

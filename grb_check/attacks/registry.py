@@ -272,6 +272,10 @@ def describe(attack: Attack) -> str | None:
             "name": plain.name
         }
         values = {key: value for key, value in values.items() if value != usual[key]}
+        if "polish" in values:
+            from grb_check.attacks.edges.answer_search import VERSION  # needs torch
+
+            values["search"] = VERSION
     else:
         name = f"{kind.__module__}:{kind.__qualname__}"
     settings = ", ".join(f"{key}={value!r}" for key, value in values.items())

@@ -8,8 +8,9 @@ from typing import Final, TypeAlias
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
+from grb_check.attacks.edges.answer_search import forwards_on, search_by_answers
 from grb_check.attacks.edges.edge_set import edge_set, room_beside
+from grb_check.attacks.edges.flip_sweeps import Question
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
@@ -27,7 +28,7 @@ from grb_check.user_code.randomness import isolated_randomness
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
-SEARCH: Final = 2  # raised whenever a search by queries may find something else
+SEARCH: Final = 3  # raised whenever a search by queries may find something else
 FORWARDS: Final = 500  # of a search for edges, see `answer_search.forwards_on`
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store

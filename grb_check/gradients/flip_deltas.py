@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Protocol
 
 import torch
 from torch import Tensor
 
-from grb_check.attacks.protocol import ChangedLogits, Moves, joined, one_move, parts_of
+from grb_check.attacks.protocol import ChangedLogits, Moves, parts_of
 from grb_check.gradients.alternating import Alternating
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.victims.sparse import csr_matrix
@@ -134,7 +135,7 @@ class DeltaTrials:
         if not pairs.numel():
             return
         self._moves += 1
-        moves = one_move(pairs)
+        moves = _one_move(pairs)
         reach = None
         if self._moves % REFRESHED and pairs.shape[1] <= MOST_MOVED:
             reach = self._reach(moves, torch.ones_like(self._place, dtype=torch.bool))
@@ -152,7 +153,7 @@ class DeltaTrials:
 
     def _in_parts(self, moves: Moves, size: int) -> ChangedLogits:
         parts = list(parts_of(moves, size))
-        return joined([self.tried(part) for part in parts], [part.count for part in parts])
+        return _joined([self.tried(part) for part in parts], [part.count for part in parts])
 
     def _both_codes(self, pairs: Tensor) -> Tensor:
         first, second = pairs
@@ -364,3 +365,24 @@ def _toggled(codes: Tensor, changed: Tensor) -> Tensor:
     old[places] = False
     merged[places], merged[old] = new, codes
     return merged
+
+
+def _one_move(pairs: Tensor) -> Moves:
+    """Return a single candidate that flips all pairs int64 [2, m]."""
+    return Moves(pairs, torch.zeros_like(pairs[0]), 1)
+
+
+def _joined(parts: Sequence[ChangedLogits], counts: Sequence[int]) -> ChangedLogits:
+    """Return the changes of candidates that were tried in parts, numbered through.
+
+    Args:
+        parts: in order.
+        counts: number of candidates of each.
+    """
+    firsts = accumulate(counts, initial=0)
+    owners = [part.owner + first for part, first in zip(parts, firsts, strict=False)]
+    return ChangedLogits(
+        torch.cat(owners),
+        torch.cat([part.place for part in parts]),
+        torch.cat([part.logits for part in parts]),
+    )

@@ -9,7 +9,6 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from grb_check.attacks.edges.answer_search import ForwardTrials
 from grb_check.attacks.protocol import FlipTrials, PairGradients
 from grb_check.errors import GradientError
 from grb_check.gradients.alternating import (
@@ -214,32 +213,18 @@ class Victim:
 
         return self.layer_factors.gradients(self.adapter, x, edge_index, of_output, edge_weight)
 
-    def with_flips(
-        self, x: Tensor, edge_index: Tensor, targets: Tensor, seed: int = 0
-    ) -> FlipTrials:
+    def with_flips(self, x: Tensor, edge_index: Tensor, targets: Tensor) -> FlipTrials | None:
         """Return the targets' logits under many candidate sets of flips.
 
-        For `Alternating` models, and modules of PyG's layers that propagate linearly, only the rows
-        that flips reach are computed; for all others each candidate takes a forward pass.
-
-        Args:
-            seed: of the module's own randomness, the same in every call.
+        For `Alternating` models, and modules of PyG's layers that propagate linearly, of which only
+        the rows that flips reach are computed; None for all others.
         """
         known = self._alternating()
         if known is not None:
             return DeltaTrials(alternating_layers(known, x), edge_index, x.shape[0], targets)
-        found = None
-        if self.adapter.batch is None:
-            found = recorded_trials(self.adapter, x, edge_index, targets, self._checked)
-        if found is not None:
-            return found
-        return ForwardTrials(
-            lambda nodes, edges: self(x.index_select(0, nodes), edges),
-            edge_index,
-            x.shape[0],
-            targets,
-            seed,
-        )
+        if self.adapter.batch is not None:
+            return None
+        return recorded_trials(self.adapter, x, edge_index, targets, self._checked)
 
     def _alternating(self) -> Alternating | None:
         """Return the module, if its layers are known and its output is one row a node."""

@@ -1,4 +1,8 @@
-r"""Search for flips by a model's answers alone: what each flip does to accuracy, exactly.
+r"""Search for flips by a model's answers alone.
+
+Models of which only the rows that flips reach are computed answer single flips for a fraction of a
+forward pass: what each does to accuracy is then known exactly. All others, and large graphs, are
+searched with many flips in each pass (`flip_sweeps`).
 
 The state is a set of flips. Each round asks for the effect of single changes on the current graph:
 flips that could be added, most of them at targets that are still right and close to the decision
@@ -20,7 +24,6 @@ right targets met on the way are returned.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -29,132 +32,11 @@ from torch import Tensor
 from grb_check.attacks.edges.edge_search import SearchSpace
 from grb_check.attacks.edges.edge_set import EdgeSet, within_capacity
 from grb_check.attacks.edges.flip_sources import Aim
+from grb_check.attacks.edges.flip_sweeps import Question, State, sweep
 from grb_check.attacks.objectives import margins_of
-from grb_check.attacks.protocol import (
-    ChangedLogits,
-    DifferentiableModel,
-    FlipTrials,
-    Moves,
-    joined,
-    parts_of,
-)
-from grb_check.errors import ModelError
-from grb_check.user_code.randomness import isolated_randomness
+from grb_check.attacks.protocol import FlipTrials, Moves, parts_of
 
-UNION_NODES: Final = 4096  # in a union of copies; above, a forward pass costs more than its call
-SAME: Final = 1e-5  # relative error that rounding may cause in the logits
-
-# Nodes int64 [r] whose features the rows have, and edges int64 [2, e] among these rows, to logits
-# float [r, c].
-Forward = Callable[[Tensor, Tensor], Tensor]
-
-
-class ForwardTrials:
-    """`FlipTrials` with a forward pass on the whole graph for each candidate.
-
-    On small graphs several candidates are answered in one call, on copies of the graph side by
-    side, if a trial shows that the model does not mix them.
-
-    Args:
-        forward: of the model.
-        edge_index: int64 [2, 2E], both directions of each edge.
-        num_nodes: N.
-        targets: int64 [t], distinct.
-        seed: of the model's own randomness, the same in every call.
-    """
-
-    def __init__(
-        self, forward: Forward, edge_index: Tensor, num_nodes: int, targets: Tensor, seed: int = 0
-    ) -> None:
-        self._forward, self._targets, self._seed = forward, targets, seed
-        codes = (edge_index[0] * num_nodes + edge_index[1])[edge_index[0] < edge_index[1]]
-        self._edges = EdgeSet(codes.sort().values, num_nodes)
-        self._passes = 0
-        self._logits = self._answers([self._edges])[0]
-        self._copies = self._most_copies()
-
-    @property
-    def work(self) -> float:
-        """Forward passes so far."""
-        return self._passes
-
-    def logits(self) -> Tensor:
-        """Return float [t, c] in the current graph."""
-        return self._logits
-
-    def tried(self, moves: Moves) -> ChangedLogits:
-        """Return the logits of all targets under each candidate."""
-        parts = list(parts_of(moves, self._copies))
-        return joined([self._of(part) for part in parts], [part.count for part in parts])
-
-    def move(self, pairs: Tensor) -> None:
-        """Flip pairs int64 [2, m] in the current graph."""
-        self._edges = self._edges.flipped(self._edges.encode(pairs))
-        self._logits = self._answers([self._edges])[0]
-
-    def _of(self, moves: Moves) -> ChangedLogits:
-        codes = self._edges.encode(moves.pairs)
-        graphs = [self._edges.flipped(codes[moves.owner == each]) for each in range(moves.count)]
-        logits = self._answers(graphs)
-        places = torch.arange(self._targets.numel(), device=codes.device)
-        return ChangedLogits(
-            places.new_tensor(range(moves.count)).repeat_interleave(places.numel()),
-            places.repeat(moves.count),
-            logits.flatten(0, 1),
-        )
-
-    def _answers(self, graphs: list[EdgeSet]) -> Tensor:
-        """Return logits float [k, t, c] of the targets in each graph."""
-        num_nodes = self._edges.num_nodes
-        edges = [each.edge_index() + k * num_nodes for k, each in enumerate(graphs)]
-        nodes = torch.arange(num_nodes, device=self._targets.device).repeat(len(graphs))
-        self._passes += len(graphs)
-        with torch.no_grad(), isolated_randomness(self._seed):
-            logits = self._forward(nodes, torch.cat(edges, dim=1))
-        return logits.reshape(len(graphs), num_nodes, -1)[:, self._targets]
-
-    def _most_copies(self) -> int:
-        """Return the number of graphs in a union; 1 if the model mixes them."""
-        most = UNION_NODES // max(1, self._edges.num_nodes)
-        if most < 2:
-            return 1
-        second = torch.arange(1, self._edges.num_nodes, device=self._targets.device)
-        codes = self._edges.encode(torch.stack([second // 3, second]))
-        # The third has another number of edges than the first, whatever the second has.
-        graphs = [self._edges, self._edges.flipped(codes), self._edges.flipped(codes[:1])]
-        try:
-            together = self._answers(graphs)
-            others = [self._answers([graph]) for graph in graphs[1:]]
-        except (ModelError, RuntimeError):
-            return 1
-        single = torch.cat([self._logits[None], *others])
-        allowed = SAME * float(single.abs().max()) if single.numel() else 0.0
-        same = not single.numel() or float((together - single).abs().max()) <= allowed
-        return most if same else 1
-
-
-def flip_trials(
-    model: DifferentiableModel, x: Tensor, edge_index: Tensor, targets: Tensor, seed: int = 0
-) -> FlipTrials:
-    """Return the targets' logits under candidates for flips, in the fastest way a model has.
-
-    Args:
-        model: its `with_flips` is used if it has one, such as a victim's.
-        x: float [N, d].
-        edge_index: int64 [2, 2E], both directions of each edge.
-        targets: int64 [t], distinct.
-        seed: of the model's own randomness.
-    """
-    own: Callable[..., FlipTrials] | None = getattr(model, "with_flips", None)
-    if own is not None:
-        return own(x, edge_index, targets, seed)
-
-    def forward(nodes: Tensor, edges: Tensor) -> Tensor:
-        return model(x.index_select(0, nodes), edges)
-
-    return ForwardTrials(forward, edge_index, x.shape[0], targets, seed)
-
-
+VERSION: Final = 2  # raised whenever the search may find something else
 LARGE: Final = 50_000  # nodes and directed edges from which on there is less work ...
 LEAST: Final = 500  # ... but that many forward passes
 MOST_LOGITS: Final = 2**21  # targets times candidates at a time
@@ -171,33 +53,6 @@ OF_CLASS: Final = 0.25  # share whose other end is a node of the target's second
 REMOVALS: Final = 0.1  # share of candidates that are edges
 
 
-@dataclass(frozen=True, eq=False)
-class Question:
-    """A model, its targets and the bounds of a search.
-
-    Attributes:
-        model: the model under attack.
-        x: float [N, d].
-        clean: the edges before any flip.
-        targets: int64 [t], distinct, at least one.
-        labels: int64 [t], to move away from.
-        budget: most flips.
-        isolate: whether a node may lose its last edge.
-        room: int64 [N], most flips at each node; None for no such bound.
-        seed: of the model's own randomness.
-    """
-
-    model: DifferentiableModel
-    x: Tensor
-    clean: EdgeSet
-    targets: Tensor
-    labels: Tensor
-    budget: int
-    isolate: bool = True
-    room: Tensor | None = None
-    seed: int = 0
-
-
 def search_by_answers(
     question: Question, flips: Tensor, forwards: float, generator: torch.Generator
 ) -> Tensor:
@@ -208,14 +63,26 @@ def search_by_answers(
         forwards: work, in forward passes on the whole graph, see `FlipTrials.work`.
         generator: the source of randomness.
     """
-    search = _Search(question, flips, generator)
-    end = search.trials.work + forwards
+    trials = _trials(question, flips)
+    if trials is None:
+        return sweep(question, flips, int(forwards) // 2, generator)
+    search = _Search(question, trials, flips, generator)
+    end = trials.work + forwards
     search.fill(end)
     idle = 0
-    while search.trials.work < end and search.right and idle < IDLE:
-        matters = search.improve(search.trials.work / end, forwards)
+    while trials.work < end and search.right and idle < IDLE:
+        matters = search.improve(trials.work / end, forwards)
         idle = 0 if matters else idle + 1
-    return min((search.best, flips), key=lambda each: _right_after(question, each))
+    return min((search.best, flips), key=lambda codes: State(codes, question.margins(codes)).right)
+
+
+def _trials(question: Question, flips: Tensor) -> FlipTrials | None:
+    """Return the answers to single flips, if they cost much less than a forward pass each."""
+    edges = question.clean.flipped(flips).edge_index()
+    trials: Callable[..., FlipTrials | None] | None = getattr(question.model, "with_flips", None)
+    if trials is None or _size(question.clean) > LARGE:
+        return None
+    return trials(question.x, edges, question.targets)
 
 
 def polished(
@@ -237,39 +104,28 @@ def polished(
 
 def forwards_on(edges: EdgeSet, forwards: int) -> float:
     """Return the work on a graph: that many forward passes, and fewer if it is large."""
-    size = edges.num_nodes + 2 * edges.codes.numel()
-    return max(forwards * min(1.0, LARGE / size), min(forwards, LEAST))
+    return max(forwards * min(1.0, LARGE / _size(edges)), min(forwards, LEAST))
 
 
-def _right_after(question: Question, flips: Tensor) -> int:
-    """Return the number of targets that are right, by a forward pass of the model itself."""
-    logits = _answers(question, question.clean.flipped(flips))[question.targets]
-    return int((logits.argmax(1) == question.labels).sum())
-
-
-def _answers(question: Question, edges: EdgeSet) -> Tensor:
-    with torch.no_grad(), isolated_randomness(question.seed):
-        return question.model(question.x, edges.edge_index())
+def _size(edges: EdgeSet) -> int:
+    """Return the number of nodes and directed edges."""
+    return edges.num_nodes + 2 * edges.codes.numel()
 
 
 class _Search:
     """The current flips, and the best so far."""
 
-    def __init__(self, question: Question, flips: Tensor, generator: torch.Generator) -> None:
+    def __init__(
+        self, question: Question, trials: FlipTrials, flips: Tensor, generator: torch.Generator
+    ) -> None:
         self._question, self._clean, self._generator = question, question.clean, generator
-        edges = self._clean.flipped(flips)
-        self.trials: FlipTrials = flip_trials(
-            question.model, question.x, edges.edge_index(), question.targets, question.seed
-        )
-        self._flips = flips
+        self.trials, self._flips = trials, flips
         self._margins = self._now()
         self.right = self._count()
         self.best = flips
-        clean = _answers(question, self._clean)
+        clean = question.logits(flips[:0])
         self._classes = clean.argmax(1)
-        margins = margins_of(clean[question.targets], question.labels)
-        held = -margins[margins < 0]
-        self._scale = float(held.median()) if held.numel() else 1.0
+        self._scale = question.scale(margins_of(clean[question.targets], question.labels))
         self._weights = (self._clean.degrees() + 1.0).rsqrt()  # one edge more moves these more
         self._cost = 0.0  # of a candidate, in forward passes
 
@@ -333,9 +189,13 @@ class _Search:
         inner = int(AT_TARGETS * count)
         second[:inner] = self._question.targets[self._drawn(self._held(tau), inner)]
         new = self._clean.encode(torch.stack([first, second]))
-        allowed = (first != second) & ~torch.isin(new, self._flips) & (self._room()[second] > 0)
+        allowed = (
+            (first != second)
+            & ~torch.isin(new, self._flips)
+            & (self._question.left(self._flips)[second] > 0)
+        )
         if not self._question.isolate:
-            allowed &= ~torch.isin(new, self._last_edges())
+            allowed &= ~torch.isin(new, self._question.last_edges(self._flips))
         return list(torch.stack([new, old], dim=1)[allowed])
 
     def _held(self, tau: float) -> Tensor:
@@ -364,22 +224,13 @@ class _Search:
 
     def _new(self, pairs: Tensor) -> Tensor:
         """Return the distinct codes of those pairs [2, m] that may be flipped and are not."""
-        possible = (pairs[0] != pairs[1]) & (self._room()[pairs] > 0).all(0)
-        codes: Tensor = torch.unique(self._clean.encode(pairs[:, possible]))
-        codes = codes[~torch.isin(codes, self._flips)]
-        if self._question.isolate:
-            return codes
-        return codes[~torch.isin(codes, self._last_edges())]
-
-    def _room(self) -> Tensor:
-        """Return how many more flips each node has room for, int64 [N]."""
-        nodes, most = self._clean.num_nodes, self._question.room
-        made = torch.bincount(self._clean.ends(self._flips).flatten(), minlength=nodes)
-        return (torch.full_like(made, nodes) if most is None else most.to(made.device)) - made
+        return self._question.possible(pairs, self._flips)
 
     def _within_room(self, codes: Tensor) -> Tensor:
         """Return the codes [m] for which the nodes have room if they are taken in this order."""
-        taken = within_capacity(self._clean.ends(codes).cpu(), self._room().cpu())
+        taken = within_capacity(
+            self._clean.ends(codes).cpu(), self._question.left(self._flips).cpu()
+        )
         return codes[taken.to(codes.device)]
 
     def _set_members(self, nodes: Tensor, classes: Tensor) -> None:
@@ -402,12 +253,6 @@ class _Search:
         at = torch.isin(ends, nodes).any(0).nonzero().squeeze(1)
         some = torch.randperm(at.numel(), generator=self._generator)[: nodes.numel()]
         return self._clean.codes[at[some.to(at.device)]]
-
-    def _last_edges(self) -> Tensor:
-        """Return codes of the clean edges that are the only ones left at some node."""
-        kept = self._clean.codes[~torch.isin(self._clean.codes, self._flips)]
-        left = EdgeSet(kept, self._clean.num_nodes)
-        return kept[(left.degrees() < 2)[left.ends(kept)].any(0)]
 
     def _drawn(self, weights: Tensor, count: int) -> Tensor:
         """Return positions int64 [count], drawn with replacement."""

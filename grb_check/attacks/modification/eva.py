@@ -8,8 +8,9 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
+from grb_check.attacks.edges.answer_search import VERSION, forwards_on, search_by_answers
 from grb_check.attacks.edges.edge_set import edge_set, shortfall
+from grb_check.attacks.edges.flip_sweeps import Question
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_at_least, check_knowledge
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
@@ -24,16 +25,16 @@ class ModificationEva:
     is accuracy and needs no gradient; flips are kept as a list of pairs, in memory that is linear
     in the budget; mutations are aimed at targets that are still right.
 
-    Differences from the paper (our choices): there is one set of flips instead of a population, so
-    that only the rows that a change reaches are computed (`FlipTrials`), and many more changes are
-    tried; in place of crossover, single additions, returns and exchanges are weighed apart and then
-    made together (`answer_search`). The objective is a smooth count of right targets, which
-    sharpens during the search. The search begins without flips, with none of another attack.
+    Differences from the paper (our choices): there is one set of flips instead of a population. In
+    place of crossover, additions, returns and exchanges are weighed apart and then made together.
+    Where only the rows that a change reaches are computed, each is weighed alone, a small part of a
+    forward pass (`answer_search`); else, and on large graphs, many in each pass (`flip_sweeps`).
+    The objective is a smooth count of right targets, which sharpens during the search. The search
+    begins without flips, with none of another attack.
 
     A model whose forward is random is searched under one of its draws.
 
-    It ends after a fixed amount of work, counted in forward passes and never in time. Where only
-    the rows that flips reach are computed, such a pass stands for many candidates. On graphs of
+    It ends after a fixed amount of work, counted in forward passes and never in time. On graphs of
     more than `answer_search.LARGE` nodes and edges it is proportionally less.
 
     Args:
@@ -50,7 +51,7 @@ class ModificationEva:
 
     name: ClassVar[str] = "eva"
     scenario: ClassVar[Scenario] = "modification"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = VERSION
 
     def __post_init__(self) -> None:
         check_knowledge(self)

@@ -13,11 +13,9 @@ from strategies import LinearModel, UnweightedModel, graph_of, graphs
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.answer_search import (
-    Question,
-    search_by_answers,
-)
+from grb_check.attacks.edges.answer_search import search_by_answers
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.flip_sweeps import Question
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat, apply, verify
 from grb_check.gradients.victim import Victim
