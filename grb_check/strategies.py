@@ -107,10 +107,10 @@ def _data(draw: Draw, drawn: SearchStrategy[Data]) -> Data:
     order = draw(relabelings(num_nodes))
     first = draw(st.integers(1, num_nodes - 2))
     second = draw(st.integers(first + 1, num_nodes - 1))
-    place = order.argsort()
-    graph.train_mask = place < first
-    graph.val_mask = (place >= first) & (place < second)
-    graph.test_mask = place >= second
+    position = order.argsort()
+    graph.train_mask = position < first
+    graph.val_mask = (position >= first) & (position < second)
+    graph.test_mask = position >= second
     return graph
 
 
@@ -145,9 +145,9 @@ def relabelings(draw: Draw, num_nodes: int) -> Tensor:
     """Return a strategy for new numbers of nodes, int64 [N], see `relabeled`."""
     # A swap of two numbers stays a swap when a node is taken away, so that graphs shrink.
     numbers = list(range(num_nodes))
-    for place in range(num_nodes - 1, 0, -1):
-        other = place - draw(st.integers(0, place))
-        numbers[place], numbers[other] = numbers[other], numbers[place]
+    for position in range(num_nodes - 1, 0, -1):
+        other = position - draw(st.integers(0, position))
+        numbers[position], numbers[other] = numbers[other], numbers[position]
     return torch.tensor(numbers, dtype=torch.int64)
 
 

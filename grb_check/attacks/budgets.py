@@ -123,14 +123,14 @@ def threat_for(
 
 
 def _local_budgets(dataset: Dataset, share: float) -> torch.Tensor:
-    found = local_budgets(dataset.graph, share)
-    if not found.any() and dataset.num_edges:
+    result = local_budgets(dataset.graph, share)
+    if not result.any() and dataset.num_edges:
         most = int(degrees_of(dataset.graph).max())
         raise UsageError(
             f"local_budget is {share:g}, which allows no change at any node of dataset "
             f"{dataset.name}, whose largest degree is {most}; give at least {1 / most:.2g}"
         )
-    return found
+    return result
 
 
 def threat_to_each(
@@ -158,11 +158,11 @@ def threat_to_each(
     if targets.numel() > MOST_TARGETS:
         order = torch.randperm(targets.numel(), generator=torch.Generator().manual_seed(0))
         targets = targets[order[:MOST_TARGETS].sort().values.to(targets.device)]
-    places = targets.cpu()
+    positions = targets.cpu()
     if whole.local_budgets is None:
-        budgets = degrees_of(dataset.graph)[places] + NETTACK_SPARE
+        budgets = degrees_of(dataset.graph)[positions] + NETTACK_SPARE
     else:
-        budgets = whole.local_budgets[places].clamp(min=1)
+        budgets = whole.local_budgets[positions].clamp(min=1)
     budgets = budgets.clamp(max=min(MOST_FLIPS, dataset.num_nodes - 1))
     return Threat(
         scenario="modification",

@@ -34,8 +34,8 @@ def from_path(path: str) -> tuple[object, Attack]:
     Raises:
         UsageError: it cannot be imported, or is not an attack.
     """
-    found = import_target(path, "attack", "attack, or a class or function in it that makes one")
-    return found, made(found, f"attack {path!r}")
+    result = import_target(path, "attack", "attack, or a class or function in it that makes one")
+    return result, made(result, f"attack {path!r}")
 
 
 def entry_point_names() -> tuple[str, ...]:
@@ -54,8 +54,8 @@ def from_entry_point(name: str) -> tuple[object, Attack]:
     if len({point.value for point in points}) > 1:
         raise UsageError(f"{label}: two packages offer it; select one as pkg.module:attr")
     with users_code(f"{label}: importing {points[0].value} failed", UsageError):
-        found = points[0].load()
-    return found, _of_name(name, found, label)
+        result = points[0].load()
+    return result, _of_name(name, result, label)
 
 
 def registered(name: str, path: str, label: str) -> tuple[object, Attack]:
@@ -69,8 +69,8 @@ def registered(name: str, path: str, label: str) -> tuple[object, Attack]:
     Raises:
         UsageError: it cannot be imported, is not an attack, or has another name.
     """
-    found = import_target(path, f"{label}:", "attack, or a class or function in it that makes one")
-    return found, _of_name(name, found, label)
+    result = import_target(path, f"{label}:", "attack, or a class or function in it that makes one")
+    return result, _of_name(name, result, label)
 
 
 def _of_name(name: str, found: object, label: str) -> Attack:

@@ -221,8 +221,8 @@ def model_on(model: DifferentiableModel, graph: Data) -> DifferentiableModel:
 
 def members(model: DifferentiableModel) -> tuple[DifferentiableModel, ...]:
     """Return the models over which attacks average their objective: an ensemble's, or the model."""
-    found: tuple[DifferentiableModel, ...] = getattr(model, "members", (model,))
-    return found
+    result: tuple[DifferentiableModel, ...] = getattr(model, "members", (model,))
+    return result
 
 
 @runtime_checkable

@@ -225,14 +225,14 @@ class _Injections:
     def _links_of(self, origin: int, units: Tensor) -> Tensor:
         """Links of the nodes from one perturbation, numbered by their places among the units."""
         from_here = (self._origin[units] == origin).nonzero().squeeze(1)
-        place = torch.full((int(self._numbers.max()) + 1,), -1)
-        place[self._numbers[units[from_here]]] = from_here
+        position = torch.full((int(self._numbers.max()) + 1,), -1)
+        position[self._numbers[units[from_here]]] = from_here
         first, second = self._links[origin]
         inner = second >= self._num_nodes
-        partner = place[torch.where(inner, second - self._num_nodes, 0)]
-        kept = (place[first] >= 0) & (~inner | (partner >= 0))
+        partner = position[torch.where(inner, second - self._num_nodes, 0)]
+        kept = (position[first] >= 0) & (~inner | (partner >= 0))
         second = torch.where(inner, partner + self._num_nodes, second)
-        return torch.stack([place[first], second])[:, kept]
+        return torch.stack([position[first], second])[:, kept]
 
 
 def _slots_of(given: Perturbation) -> Tensor:

@@ -56,8 +56,8 @@ class AttackRegistry:
             UsageError: a name is wrong, or nothing is left.
         """
         names = list(names)
-        found = {pair for name in names for pair in self._resolve(name)}
-        kept = {pair for pair in found if pair[0] in scenarios}
+        result = {pair for name in names for pair in self._resolve(name)}
+        kept = {pair for pair in result if pair[0] in scenarios}
         if not kept:
             raise UsageError(
                 f"attack {', '.join(names)} does not exist in scenario {', '.join(scenarios)}. "
@@ -103,8 +103,8 @@ class AttackRegistry:
         if "+" not in name or WILDCARDS & set(name):
             return pattern
         scenario = path.rpartition("/")[2]
-        found = self.select([name], [scenario] if scenario in SCENARIOS else SCENARIOS)
-        names = {each for _, each in found}
+        result = self.select([name], [scenario] if scenario in SCENARIOS else SCENARIOS)
+        names = {each for _, each in result}
         return f"{path}{slash}{names.pop()}" if len(names) == 1 else pattern
 
     def named_in(self, pattern: str) -> tuple[Pair, ...]:
@@ -158,11 +158,11 @@ class AttackRegistry:
         if name in self._registered:
             path, plugin = self._registered[name]
             label = f"attack {name!r} of plugin {plugin}"
-            found, attack = own_attacks.registered(name, path, label)
+            result, attack = own_attacks.registered(name, path, label)
         else:
             label = f"attack {name!r} of the entry points {own_attacks.GROUP}"
-            found, attack = own_attacks.from_entry_point(name)
-        self._enter(found, attack, label)
+            result, attack = own_attacks.from_entry_point(name)
+        self._enter(result, attack, label)
 
     def _from_path(self, path: str) -> Pair:
         return self._enter(*own_attacks.from_path(path), f"attack {path!r}")

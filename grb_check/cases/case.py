@@ -36,9 +36,9 @@ def attack_order(pair: Pair) -> tuple[int, int, str, float]:
     scenario, name = pair
     built_in = attack_names()
     plain = (scenario, base_name(name))
-    place = built_in.index(plain) if plain in built_in else len(built_in)
+    position = built_in.index(plain) if plain in built_in else len(built_in)
     rest, budget = split_budget(name)
-    return SCENARIOS.index(scenario), place + (plain[1] == WORST), rest, budget or 0.0
+    return SCENARIOS.index(scenario), position + (plain[1] == WORST), rest, budget or 0.0
 
 
 def known_attacks() -> tuple[Pair, ...]:
@@ -303,10 +303,10 @@ def parse_node_id(argument: str) -> NodeId:
     Raises:
         UsageError: the argument has another form.
     """
-    found = _NODE_ID.fullmatch(argument)
-    parts = tuple(found[1].split("::")[1:]) if found else ()
-    test, cell = (found[2] or "", found[3] or "") if found else ("", "")
-    if found is None or len(parts) > 2 or (cell and cell.count("/") != 2):
+    result = _NODE_ID.fullmatch(argument)
+    parts = tuple(result[1].split("::")[1:]) if result else ()
+    test, cell = (result[2] or "", result[3] or "") if result else ("", "")
+    if result is None or len(parts) > 2 or (cell and cell.count("/") != 2):
         raise UsageError(
             f"{argument!r} is not the id of a grb case; ids look like "
             f"'{NODE_PREFIX}::synthetic-cora::{TEST_NAME}[easy/injection/pgd]'"

@@ -149,7 +149,7 @@ def _weighted(ordered: Sequence[float]) -> float:
     if not ordered:
         raise ValueError("there are no values to weigh")
     # Exact until the end: the weighted accuracy of equal values is that value.
-    raw = [Fraction(1, place**2) for place in range(1, len(ordered) + 1)]
+    raw = [Fraction(1, position**2) for position in range(1, len(ordered) + 1)]
     total = sum(weight * Fraction(value) for weight, value in zip(raw, ordered, strict=True))
     return float(total / sum(raw))
 

@@ -134,10 +134,10 @@ class Measurement:
 
 def _farthest(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the finding of each name that is farthest from its limit, by name."""
-    found = sorted(
+    result = sorted(
         findings, key=lambda finding: (finding.name, -abs(finding.figure - finding.limit))
     )
-    return tuple({each.name: each for each in reversed(found)}.values())[::-1]
+    return tuple({each.name: each for each in reversed(result)}.values())[::-1]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -208,7 +208,7 @@ class Outcome:
         Those that are shipped, or those of the repeats; of `worst`, whose members may have either,
         those of which less is left.
         """
-        found = dict(self.shipped)
+        result = dict(self.shipped)
         for name in self.repeats[0].references:
             sides = [repeat.references[name] for repeat in self.repeats]
             here = Reference(
@@ -216,9 +216,9 @@ class Outcome:
                 attacked=tuple(side.attacked for side in sides),
             )
             lower = statistics.fmean(here.attacked)
-            if name not in found or lower < statistics.fmean(found[name].attacked):
-                found[name] = here
-        return found
+            if name not in result or lower < statistics.fmean(result[name].attacked):
+                result[name] = here
+        return result
 
     def has_learned(self, reference: str) -> bool:
         """Whether the clean accuracy of a reference is not near that of the majority class.
@@ -243,17 +243,17 @@ class Outcome:
     @property
     def undefended(self) -> float | None:
         """Attacked accuracy of the least robust of them, in [0, 1]; None if there are none."""
-        found = [
+        result = [
             statistics.fmean(reference.attacked)
             for reference in self.undefended_references.values()
         ]
-        return min(found, default=None)
+        return min(result, default=None)
 
     @property
     def no_graph(self) -> float | None:
         """Attacked accuracy of a model that ignores the graph, in [0, 1]; None if unknown."""
-        found = self.references.get(NO_GRAPH)
-        return None if found is None else statistics.fmean(found.attacked)
+        result = self.references.get(NO_GRAPH)
+        return None if result is None else statistics.fmean(result.attacked)
 
     @property
     def most_robust(self) -> tuple[str, float] | None:

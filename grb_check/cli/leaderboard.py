@@ -60,10 +60,10 @@ def boards_of(runs: Sequence[tuple[str, RunRecord]]) -> list[Board]:
             if is_node_id(case.node_id) and base_name(case.case.attack) != WORST:
                 member = _Member(name, record, case, *_title(case, record))
                 groups.setdefault(case.case.dataset, []).append(member)
-    found = [_board(dataset, members) for dataset, members in groups.items()]
-    boards = [each for each in found if each.defences]
+    result = [_board(dataset, members) for dataset, members in groups.items()]
+    boards = [each for each in result if each.defences]
     if not boards:
-        lines = [line for each in found for line in each.about if line.startswith(LEFT_OUT)]
+        lines = [line for each in result for line in each.about if line.startswith(LEFT_OUT)]
         raise UsageError(
             f"no model is left for a leaderboard ({'; '.join(lines) or 'there are no cases'}); "
             f"give runs whose models all have figures in the same cases"
@@ -89,8 +89,8 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
     _refuse_unlike(dataset, "fingerprint", {outcome.dataset for _, outcome in measured})
     repeats = {len(outcome.repeats) for _, outcome in measured}
     _refuse_unlike(dataset, "number of repeats", repeats)
-    found = {outcome.case.difficulty for _, outcome in measured}
-    levels = tuple(difficulty for difficulty in DIFFICULTIES if difficulty in found)
+    result = {outcome.case.difficulty for _, outcome in measured}
+    levels = tuple(difficulty for difficulty in DIFFICULTIES if difficulty in result)
     attacks = tuple(cell for cell in cells if cell != NO_ATTACK)
     outcomes = {
         name: next(outcome for member, outcome in measured if member.attack == name)
@@ -163,8 +163,8 @@ def _title(case: CaseRecord, record: RunRecord) -> tuple[str, str]:
 
 
 def _measured_with(record: RunRecord) -> str:
-    found = record.environment
-    versions = ", ".join(f"{name} {found[name]}" for name in MEASURED if name in found)
+    result = record.environment
+    versions = ", ".join(f"{name} {result[name]}" for name in MEASURED if name in result)
     return f"measured with {versions}"
 
 

@@ -74,18 +74,18 @@ def differences(parts: Sequence[PartRecord]) -> list[Difference]:
     another machine, or a training that is not deterministic. They are accepted only if another
     machine explains them.
     """
-    found: dict[str, Difference] = {}
+    result: dict[str, Difference] = {}
     trained: dict[Trained, tuple[PartRecord, set[str]]] = {}
     for part in parts:
         for each in _code(parts[0], part):
             text = f"{parts[0].name} and {part.name} have {each}"
-            found.setdefault(each, Difference(text=text, refused=True))
+            result.setdefault(each, Difference(text=text, refused=True))
         for subject, weights in _weights(part.record).items():
             first, known = trained.setdefault(subject, (part, weights))
             if not weights & known:
                 name = f"{subject[0]} on {subject[1]}"
-                found.setdefault(name, _other_weights(name, first, part))
-    return list(found.values())
+                result.setdefault(name, _other_weights(name, first, part))
+    return list(result.values())
 
 
 def _other_weights(name: str, one: PartRecord, other: PartRecord) -> Difference:
@@ -119,7 +119,7 @@ def _environment(one: PartRecord, other: PartRecord, names: Sequence[str]) -> li
 
 def _weights(record: RunRecord) -> Mapping[Trained, set[str]]:
     """The digests of the weights of each model, dataset and seed, where they are known."""
-    found: dict[Trained, set[str]] = {}
+    result: dict[Trained, set[str]] = {}
     label = record.settings.models[0].label if record.settings.models else ""
     for row in record.cases:
         if row.outcome is None or not is_node_id(row.node_id):
@@ -127,8 +127,8 @@ def _weights(record: RunRecord) -> Mapping[Trained, set[str]]:
         for repeat in row.outcome.repeats:
             if repeat.weights:
                 trained = (row.case.model or label, row.case.dataset, repeat.seed)
-                found.setdefault(trained, set()).add(repeat.weights)
-    return found
+                result.setdefault(trained, set()).add(repeat.weights)
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,15 +198,15 @@ def _differences(parts: Sequence[PartRecord], *, allowed: bool) -> list[str]:
     Raises:
         UsageError: they differ so that they are not of one run, and that is not allowed.
     """
-    found = differences(parts)
-    refused = [each.text for each in found if each.refused]
+    result = differences(parts)
+    refused = [each.text for each in result if each.refused]
     if refused and not allowed:
         raise UsageError(
             f"the parts are not of one run: {'; '.join(refused)}; run all parts from one commit "
             f"with the same versions, or give --allow-different, which every report then says"
         )
     notes = [note for part in parts for note in part.record.notes]
-    return list(dict.fromkeys([*notes, *(f"merged parts differ: {each.text}" for each in found)]))
+    return list(dict.fromkeys([*notes, *(f"merged parts differ: {each.text}" for each in result)]))
 
 
 def _boards(settings: RunSettings, cases: Sequence[Case]) -> Boards:
@@ -360,17 +360,17 @@ def run(options: argparse.Namespace) -> int:
     kept = read_baseline(parts, path, update=options.update_baseline, pin_label=label)
     check_all("--", paths, kept)
     whole = merge(parts, kept, allow_different=options.allow_different)
-    found = digest(whole.record)
-    unwritten = written.write_run(paths, found)
+    result = digest(whole.record)
+    unwritten = written.write_run(paths, result)
     entered = _entered(whole)
-    failures = [*_failures(found, entered), *unwritten.values()]
-    _show(whole, found, len(parts), failures)
+    failures = [*_failures(result, entered), *unwritten.values()]
+    _show(whole, result, len(parts), failures)
     results = Counter(row.result for row in whole.record.cases)
     results.update("fail" if test.failed else "pass" for test in entered)
     reported = ", ".join(f"{number} {WORDS[each]}" for each, number in sorted(results.items()))
     StandardOutput().section(reported or "no cases")
     if in_github_actions(os.environ):
-        for line in annotation_lines(found):
+        for line in annotation_lines(result):
             command(line)
     if whole.record.missing:
         return LOST

@@ -110,22 +110,22 @@ def _all(
         outcomes, key=lambda outcome: outcome.case.dataset
     ):  # few are kept in memory
         trials = _trials(evaluator, sources[outcome.case.dataset], outcome, selected)
-        wanted = {
+        requested = {
             key: black_box
             for trial in trials
             for key, black_box in wanted_by(trial).items()
             if key not in digests
         }
         with threads_for(trials[0].own.dataset.num_nodes), restored():
-            for key, trial in wanted.items():
+            for key, trial in requested.items():
                 try:
-                    made = on_surrogates(trial)[0]
+                    created = on_surrogates(trial)[0]
                 except GradientError as error:
                     digests[key] = ""
                     yield key, error
                 else:
-                    digests[key] = digest(made.tensors())[:16]
-                    yield key, made
+                    digests[key] = digest(created.tensors())[:16]
+                    yield key, created
         if not all(_as_recorded(trials, repeat, digests) for repeat in outcome.repeats):
             differing.append(outcome.case.id)
     if differing:
@@ -145,7 +145,7 @@ def _source(making: PackSources, name: str) -> Source:
     """
     settings = making.record.settings
     recorded = [Path(each) for each in settings.data if Path(each).is_dir()]
-    places = Places(
+    positions = Places(
         folders=tuple(making.folders or recorded),
         download=settings.download,
         split=settings.split,
@@ -154,7 +154,7 @@ def _source(making: PackSources, name: str) -> Source:
     )
     given = {text.partition("=")[0]: text for text in making.datasets}
     try:
-        return datasets.find(datasets.anchored(given.get(name, name), Path.cwd()), places)
+        return datasets.find(datasets.anchored(given.get(name, name), Path.cwd()), positions)
     except UsageError as error:
         if name in given:
             raise
@@ -207,8 +207,8 @@ def _as_recorded(
         return True
     names = [without_budgets(trial.case.attack) for trial in trials]
     trial = trials[names.index(repeat.member) if repeat.member in names else 0]
-    wanted = wanted_of(replace(black_box_trials(trial)[0], seed=repeat.seed))
-    return digests[wanted] == repeat.perturbation
+    requested = wanted_of(replace(black_box_trials(trial)[0], seed=repeat.seed))
+    return digests[requested] == repeat.perturbation
 
 
 def _reason(record: RunRecord, device: str) -> str:

@@ -80,8 +80,8 @@ def needed(
     ]
     together = 1.0 - ALPHA * JOINT_SHARE / groups * (1.0 - CASES_SHARE)
     alone = 1.0 - ALPHA * (1.0 - JOINT_SHARE) / cases
-    found = [_needed(ALL_CASES, joint, min(steps) / len(steps), loss - margin, together)]
-    return found + [
+    result = [_needed(ALL_CASES, joint, min(steps) / len(steps), loss - margin, together)]
+    return result + [
         _needed(each.case.id, side, step, loss - margin, alone)
         for each, side, step in zip(outcomes, sides, steps, strict=True)
     ]
@@ -152,8 +152,8 @@ def _lines(record: RunRecord, loss: float, margin: float) -> list[str]:
         if not trained(outcomes):
             lines.append(NOT_TRAINED)
             continue
-        found = needed(outcomes, loss, margin, len(groups), sum(map(len, groups.values())))
-        lines += _table(found, outcomes)
+        result = needed(outcomes, loss, margin, len(groups), sum(map(len, groups.values())))
+        lines += _table(result, outcomes)
     return lines
 
 

@@ -85,10 +85,10 @@ def int32_edges(model: CheckedModel, graph: Data, draw: Draw) -> str:
     """
     expected = model.expected(graph)
     try:
-        found = model.answer(with_edges(graph, graph.edge_index.int()))
+        result = model.answer(with_edges(graph, graph.edge_index.int()))
     except BrokenPropertyError:
         return "edges of int32 are refused"
-    check_same(found, expected, graph, "with edges of int32")
+    check_same(result, expected, graph, "with edges of int32")
     return ""
 
 
@@ -98,5 +98,5 @@ def unit_weights(model: CheckedModel, graph: Data, draw: Draw) -> None:
         raise NotApplicableError("it takes no edge weights")
     expected = model.expected(graph)
     ones = torch.ones(int(graph.num_edges), device=model.device)
-    found = model.answer(graph, edge_weight=ones)
-    check_same(found, expected, graph, "with edge weights of 1")
+    result = model.answer(graph, edge_weight=ones)
+    check_same(result, expected, graph, "with edge weights of 1")

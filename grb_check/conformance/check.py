@@ -129,7 +129,7 @@ def _on_drawn_graphs(model: CheckedModel, name: str, check: OnGraph, notes: list
 def _first_broken(error: errors.Flaky) -> BrokenPropertyError:
     """What was found on a graph on which a property fails, and then not."""
     parts = getattr(error, "exceptions", ())
-    found = [part for part in parts if isinstance(part, BrokenPropertyError)]
-    why = str(found[0]) if found else str(error)
-    graph = found[0].graph if found else None
+    result = [part for part in parts if isinstance(part, BrokenPropertyError)]
+    why = str(result[0]) if result else str(error)
+    graph = result[0].graph if result else None
     return BrokenPropertyError(f"{why} (it fails on this graph, and then not)", graph)

@@ -53,21 +53,21 @@ def check_model(
         choose("property", name, tuple(PROPERTIES))
     subject = as_subject(model, model_args)
     folders = [data] if isinstance(data, (str, Path)) else data
-    places = datasets.Places(folders=tuple(Path(folder) for folder in folders))
+    positions = datasets.Places(folders=tuple(Path(folder) for folder in folders))
     evaluator = Evaluator(store=open_store(None), device=device)
-    checked = trained_model(evaluator, subject, datasets.find(str(dataset), places))
-    found = tuple(
+    checked = trained_model(evaluator, subject, datasets.find(str(dataset), positions))
+    result = tuple(
         check_property(checked, name)
         for name in names_of(of_graphs=checked.of_graphs)
         if not properties or name in properties
     )
     wrong = [
-        each.explanation for each in found if each.result == "fail" and each.name not in expected
+        each.explanation for each in result if each.result == "fail" and each.name not in expected
     ]
     wrong += [
         f"{each.name} passes, but is expected to fail ({expected[each.name]}); take it out of "
         f"expected_failures"
-        for each in found
+        for each in result
         if each.result == "pass" and each.name in expected
     ]
     if wrong:
@@ -75,12 +75,12 @@ def check_model(
             "\n\n".join(
                 [
                     f"model {subject.name}: {count(len(wrong), 'property', 'properties')} of "
-                    f"{len(found)} failed",
+                    f"{len(result)} failed",
                     *wrong,
                 ]
             )
         )
-    return found
+    return result
 
 
 def trained_model(evaluator: Evaluator, subject: Subject, source: datasets.Source) -> CheckedModel:

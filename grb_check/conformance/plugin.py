@@ -70,13 +70,13 @@ class PropertyItem(pytest.Item):
 
     def runtest(self) -> None:
         """Fail with the smallest graph found, or skip with the reason."""
-        found = self.check()
-        if found.result == "skip":
-            pytest.skip(found.note)
-        if found.result == "fail":
-            pytest.fail(found.explanation, pytrace=False)
-        if found.note:
-            self.add_report_section("call", "stdout", f"{found.note}\n")
+        result = self.check()
+        if result.result == "skip":
+            pytest.skip(result.note)
+        if result.result == "fail":
+            pytest.fail(result.explanation, pytrace=False)
+        if result.note:
+            self.add_report_section("call", "stdout", f"{result.note}\n")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return the text of an error of ours without a traceback."""

@@ -49,5 +49,5 @@ def _features(x: Tensor) -> str:
         return f"torch.zeros({rows}, {columns})"
     if columns <= WRITTEN_OUT:
         return f"torch.tensor({x.tolist()})"
-    places, values = x.nonzero().T.tolist(), x[x != 0].tolist()
-    return f"torch.sparse_coo_tensor({places}, {values}, ({rows}, {columns})).to_dense()"
+    positions, values = x.nonzero().T.tolist(), x[x != 0].tolist()
+    return f"torch.sparse_coo_tensor({positions}, {values}, ({rows}, {columns})).to_dense()"

@@ -19,17 +19,17 @@ def permutation_equivariance(model: CheckedModel, graph: Data, draw: Draw) -> No
     """Check that nodes may have other numbers."""
     expected = model.expected(graph)
     numbers = draw(relabelings(int(graph.num_nodes)))
-    found = model.answer(relabeled(Data(x=graph.x, edge_index=graph.edge_index), numbers))
-    found = found if model.of_graphs else found[numbers]
-    check_same(found, expected, graph, f"nodes renamed {numbers.tolist()}")
+    result = model.answer(relabeled(Data(x=graph.x, edge_index=graph.edge_index), numbers))
+    result = result if model.of_graphs else result[numbers]
+    check_same(result, expected, graph, f"nodes renamed {numbers.tolist()}")
 
 
 def edge_order(model: CheckedModel, graph: Data, draw: Draw) -> None:
     """Check that edges may be listed in another order."""
     expected = model.expected(graph)
     order = draw(relabelings(int(graph.num_edges)))
-    found = model.answer(with_edges(graph, graph.edge_index[:, order]))
-    check_same(found, expected, graph, f"edges in the order {order.tolist()}")
+    result = model.answer(with_edges(graph, graph.edge_index[:, order]))
+    check_same(result, expected, graph, f"edges in the order {order.tolist()}")
 
 
 def duplicate_edges(model: CheckedModel, graph: Data, draw: Draw) -> str:
@@ -41,8 +41,8 @@ def duplicate_edges(model: CheckedModel, graph: Data, draw: Draw) -> str:
     expected = model.expected(graph)
     if not graph.num_edges:
         return ""
-    places = st.lists(st.integers(0, int(graph.num_edges) - 1), unique=True, min_size=1)
-    again = graph.edge_index[:, torch.tensor(draw(places), dtype=torch.int64)]
+    positions = st.lists(st.integers(0, int(graph.num_edges) - 1), unique=True, min_size=1)
+    again = graph.edge_index[:, torch.tensor(draw(positions), dtype=torch.int64)]
     twice = model.answer(with_edges(graph, torch.cat([graph.edge_index, again], dim=1)))
     same = torch.allclose(twice, expected, rtol=1e-4, atol=1e-4)
     return "" if same else "an edge that is listed twice is not one edge"

@@ -24,13 +24,13 @@ def scale(model: CheckedModel) -> str:
     The exponent is between the smallest and the largest of three random graphs of mean degree
     `DEGREE`, by the median of `CALLS` calls each.
     """
-    found = []
+    result = []
     for nodes in NODES:
         try:
-            found.append(_seconds(model, _graph(nodes, model.num_features)))
+            result.append(_seconds(model, _graph(nodes, model.num_features)))
         except BrokenPropertyError as error:
             return f"on {nodes:,} nodes: {error}"
-    power = math.log(found[-1] / found[0]) / math.log(NODES[-1] / NODES[0])
+    power = math.log(result[-1] / result[0]) / math.log(NODES[-1] / NODES[0])
     return f"time grows as edges^{power:.1f} from {NODES[0]:,} to {NODES[-1]:,} nodes"
 
 

@@ -164,14 +164,14 @@ def reloaded(model: CheckedModel) -> CheckedModel:
         raise NotApplicableError("it is a finished module, and only a factory can make another")
     adapter = model.victim.adapter
     inner = adapter.module.adapter if isinstance(adapter.module, Probed) else adapter
-    made = module_of(model.subject.build(model.dataset, 1, model.device))
-    assert isinstance(made, nn.Module)  # checked when the first was built
-    made.to(model.device).eval()
+    created = module_of(model.subject.build(model.dataset, 1, model.device))
+    assert isinstance(created, nn.Module)  # checked when the first was built
+    created.to(model.device).eval()
     try:
-        made.load_state_dict(inner.module.state_dict())
+        created.load_state_dict(inner.module.state_dict())
     except RuntimeError as error:
         raise BrokenPropertyError(str(error), None) from error
-    fresh = replace(inner, module=made)
+    fresh = replace(inner, module=created)
     if isinstance(adapter.module, Probed):
         linear = adapter.module.linear
         fresh = probed_adapter(fresh, Probed(fresh, linear.weight, linear.bias))

@@ -209,11 +209,11 @@ def _partition(order: list[int], keys: list[int], low: int, high: int) -> int:
 def _insertion_sort(order: list[int], keys: list[int], low: int, high: int) -> None:
     for start in range(low + 1, high + 1):
         node = order[start]
-        place = start
-        while place > low and keys[node] < keys[order[place - 1]]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = node
+        position = start
+        while position > low and keys[node] < keys[order[position - 1]]:
+            order[position] = order[position - 1]
+            position -= 1
+        order[position] = node
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -58,12 +58,12 @@ def find(spec: str, places: Places | None = None) -> Source:
     """
     places = places or Places()
     try:
-        found = find_original(spec, replace(places, download=False))
+        result = find_original(spec, replace(places, download=False))
     except UsageError:
         if not places.download:
             raise
         return find_original(spec, places)
-    return replace(found, places=places)
+    return replace(result, places=places)
 
 
 def find_original(spec: str, places: Places) -> Source:

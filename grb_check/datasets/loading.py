@@ -68,25 +68,25 @@ def _read(source: Source) -> Dataset | GraphSet:
             return _checked(here)
         accept_command = lock_command(source)
         stamps = lock.compare(here.lock_key, files, home, where=here.origin, accept=accept_command)
-        made = _checked(here)
+        created = _checked(here)
         lock.record_first_use(here.lock_key, stamps, home, origin=here.origin)
-        return made
+        return created
 
 
 def _checked(source: Source) -> Dataset | GraphSet:
     """Read a source; of one graph figures are compared with GRB's, and features are scaled."""
-    made, rule = source.format.read(source), source.features
-    if not isinstance(made, Dataset):
-        return made
-    published.check(made)
-    made.graph.x = torch.from_numpy(scaled(made.graph.x.numpy(), rule))
-    return replace(made, features=rule, origin=made.origin + REMARKS[rule])
+    created, rule = source.format.read(source), source.features
+    if not isinstance(created, Dataset):
+        return created
+    published.check(created)
+    created.graph.x = torch.from_numpy(scaled(created.graph.x.numpy(), rule))
+    return replace(created, features=rule, origin=created.origin + REMARKS[rule])
 
 
 def lock_command(source: Source) -> str:
     """Return the command with which a user accepts that the files have changed."""
-    places = source.places
-    words = ["lock", source.asked, *(f"--data={folder}" for folder in places.folders)]
-    if places.home != data_home():
-        words.append(f"--into={places.home}")
+    positions = source.places
+    words = ["lock", source.asked, *(f"--data={folder}" for folder in positions.folders)]
+    if positions.home != data_home():
+        words.append(f"--into={positions.home}")
     return f"run: python -m grb_check {command_line(words)}"

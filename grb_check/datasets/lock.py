@@ -86,14 +86,14 @@ def compare(
     Raises:
         DataError: files have changed; lists each with the expected and the found digest.
     """
-    found = {name: stamp(path) for name, path in sorted(files.items())}
+    result = {name: stamp(path) for name, path in sorted(files.items())}
     expected = recorded(key, home)
-    if expected is None or expected == found:
-        return found
+    if expected is None or expected == result:
+        return result
     changed = [
-        f"{name}: expected {_text(expected.get(name))}, found {_text(found.get(name))}"
-        for name in sorted({*expected, *found})
-        if expected.get(name) != found.get(name)
+        f"{name}: expected {_text(expected.get(name))}, found {_text(result.get(name))}"
+        for name in sorted({*expected, *result})
+        if expected.get(name) != result.get(name)
     ]
     raise DataError(
         f"{where}: not the files that {key} was first used with (see {home / LOCK_FILE}): "

@@ -91,7 +91,7 @@ def compare(dataset: Dataset) -> tuple[PublishedFigure, ...]:
         "features": dataset.num_features,
         "classes": dataset.num_classes,
     }
-    figures = [_count(name, found, row.get(name)) for name, found in counts.items()]
+    figures = [_count(name, result, row.get(name)) for name, result in counts.items()]
     degrees = degrees_of(dataset).double()
     averages = {"all": degrees} | {
         level: degrees[nodes.to(degrees.device)] for level, nodes in dataset.test.items()
@@ -99,17 +99,17 @@ def compare(dataset: Dataset) -> tuple[PublishedFigure, ...]:
     printed = row.get("average_degree", {})
     for level, values in averages.items():
         redrawn = dataset.rebuilt and level != "all"
-        found = float(values.mean())
-        slack = max(HALF_DIGIT, REBUILT * found) if redrawn else HALF_DIGIT
-        figures.append(_decimal(f"average degree, {level}", found, printed.get(level), slack))
+        result = float(values.mean())
+        slack = max(HALF_DIGIT, REBUILT * result) if redrawn else HALF_DIGIT
+        figures.append(_decimal(f"average degree, {level}", result, printed.get(level), slack))
     bounds = row.get("feature_range", (None, None))
     own = dataset.feature_range
     if dataset.features != "grb":
         from grb_check.datasets.normalisation import normalised_range  # imports numpy
 
         own = normalised_range(dataset.graph.x.numpy())
-    for end, found, expected in zip(("lowest", "highest"), own, bounds, strict=True):
-        figures.append(_decimal(f"{end} feature, normalised", found, expected, HALF_DIGIT))
+    for end, result, expected in zip(("lowest", "highest"), own, bounds, strict=True):
+        figures.append(_decimal(f"{end} feature, normalised", result, expected, HALF_DIGIT))
     return (*figures, *_split_sizes(dataset, "average_degree" in row))
 
 
@@ -152,13 +152,13 @@ def _split_sizes(dataset: Dataset, is_published: bool) -> list[PublishedFigure]:
     parts = {"train": dataset.train, "val": dataset.val, **dataset.test}
     figures = []
     for part, share in shares.items():
-        found, wanted = parts[part].numel(), int(nodes * share)
+        result, requested = parts[part].numel(), int(nodes * share)
         slack = 4 if part == "val" else 1  # the remainder of all other parts
-        agrees = not is_published or abs(found - wanted) <= slack
-        expected = f"{wanted:,}" if is_published else ""
+        agrees = not is_published or abs(result - requested) <= slack
+        expected = f"{requested:,}" if is_published else ""
         figures.append(
             PublishedFigure(
-                name=f"{part} nodes", found=f"{found:,}", expected=expected, agrees=agrees
+                name=f"{part} nodes", found=f"{result:,}", expected=expected, agrees=agrees
             )
         )
     return figures

@@ -187,10 +187,10 @@ def attributes_of(
     row, column = pairs.astype(np.int64)
     given, first = np.unique(row * num_nodes + column, return_index=True)
     forward, backward = edges[0] * num_nodes + edges[1], edges[1] * num_nodes + edges[0]
-    places = np.searchsorted(given, forward).clip(max=given.size - 1)
-    places = np.where(given[places] == forward, places, np.searchsorted(given, backward))
-    found: NDArray[np.float32] = values[first[places]].astype(np.float32)
-    return found
+    positions = np.searchsorted(given, forward).clip(max=given.size - 1)
+    positions = np.where(given[positions] == forward, positions, np.searchsorted(given, backward))
+    result: NDArray[np.float32] = values[first[positions]].astype(np.float32)
+    return result
 
 
 def drawn_split(num_graphs: int, where: str) -> SetSplit:

@@ -178,11 +178,11 @@ class Source:
         Raises:
             UsageError: names the option, its value and what sets of graphs allow.
         """
-        places = self.places
+        positions = self.places
         for rule, given, refused, allowed in (
-            ("split", places.split, "grb", "given"),
-            ("training", places.training, "transductive", "inductive"),
-            ("features", places.features, "grb", "rows, given"),
+            ("split", positions.split, "grb", "given"),
+            ("training", positions.training, "transductive", "inductive"),
+            ("features", positions.features, "grb", "rows, given"),
         ):
             if given == refused and self.of_graphs:
                 raise UsageError(

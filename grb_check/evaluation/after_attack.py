@@ -32,17 +32,17 @@ def predicted_after(
     targets = targets.cpu()
     if not perturbation.flip_targets.numel():
         return predict(model.victim, apply(graph, perturbation), seed)[targets]
-    found = model.predicted[targets].clone()
+    result = model.predicted[targets].clone()
     nothing = graph.x.new_empty((0, graph.x.shape[1]))
     in_part = receptive_hops(model.victim.module) is not None
     for target in torch.unique(perturbation.flip_targets).tolist():
         attacked = apply(graph, perturbation.of_target(target))
         node = targets[target : target + 1]
         if not in_part:
-            found[target] = predict(model.victim, attacked, seed)[node]
+            result[target] = predict(model.victim, attacked, seed)[node]
             continue
         at_node = node.to(graph.x.device)
         with isolated_randomness(seed), torch.no_grad():
             logits_of = model.victim.with_injected(attacked.x, attacked.edge_index, 0, at_node)
-            found[target] = logits_of(nothing).argmax(dim=1).cpu()
-    return found
+            result[target] = logits_of(nothing).argmax(dim=1).cpu()
+    return result

@@ -204,12 +204,12 @@ def _used(spent: Mapping[str, int], threat: Threat) -> list[tuple[int, int, str]
         ]
     edges = spent["added_edges"] + spent["removed_edges"]
     nodes = spent["modified_nodes"]
-    found = []
+    result = []
     if nodes:
-        found.append((nodes, threat.modified_nodes, "nodes with modified features"))
+        result.append((nodes, threat.modified_nodes, "nodes with modified features"))
     if edges or not nodes:  # unless only features are attacked
-        found.append((edges, threat.edge_budget, "edge changes"))
-    return found
+        result.append((edges, threat.edge_budget, "edge changes"))
+    return result
 
 
 def _finding(name: str, figure: float, text: str) -> Finding:

@@ -108,7 +108,7 @@ def stronger_transfers(
         made: in the same repeat.
     """
     tried: dict[tuple[int, bytes], Right] = {}  # by perturbation and targets
-    found: dict[Case, Finding] = {}
+    result: dict[Case, Finding] = {}
     for cases in _by_threat(trials):
         case, trial = cases[0], trials[cases[0]]
         targets = trial.threat.targets.cpu().numpy().tobytes()
@@ -128,9 +128,9 @@ def stronger_transfers(
                 f"the perturbation of {each.case.id}",
                 "every attack on the model itself",
             )
-            if finding is not None and (case not in found or finding.figure > found[case].figure):
-                found |= dict.fromkeys(cases, finding)
-    return found
+            if finding is not None and (case not in result or finding.figure > result[case].figure):
+                result |= dict.fromkeys(cases, finding)
+    return result
 
 
 def _by_threat(trials: Mapping[Case, Trial]) -> list[list[Case]]:
@@ -211,16 +211,18 @@ def evaluate(
     pair = registry.one(attack) if isinstance(attack, str) else registry.add(attack)
     check_repeats("repeats", repeats)
     folders = [data] if isinstance(data, (str, Path)) else data
-    places = datasets.Places(
+    positions = datasets.Places(
         folders=tuple(Path(folder) for folder in folders),
         download=download,
         split=chosen("split", split, SPLIT_RULES),
         training=choose("training", training, TRAININGS),
         features=chosen("features", features, FEATURE_RULES),
     )
-    source = datasets.find(str(dataset), places)
-    place = None if store is None else place_of(store, "store")
-    evaluator = Evaluator(store=open_store(place), device=device, attacks=registry.own, pack=opened)
+    source = datasets.find(str(dataset), positions)
+    position = None if store is None else place_of(store, "store")
+    evaluator = Evaluator(
+        store=open_store(position), device=device, attacks=registry.own, pack=opened
+    )
     case = Case(source.name, difficulty, *pair)
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
 

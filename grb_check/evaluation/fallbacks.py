@@ -75,7 +75,7 @@ def _variant(trial: Trial, **settings: object) -> Trial | None:
 
 def _random_trials(trial: Trial) -> list[Trial]:
     """The trials of other, random attacks with the same budget and restrictions."""
-    found = []
+    result = []
     for scenario, name in _RANDOM:
         other = scenario != trial.case.scenario or name == base_name(trial.case.attack)
         if other or (scenario, name) not in attack_names():
@@ -90,8 +90,8 @@ def _random_trials(trial: Trial) -> list[Trial]:
             shared = {e: getattr(trial.attack, e) for e in both if has_setting(trial.attack, e)}
             attack = with_settings(attack, shared, name)
         case = replace(trial.case, attack=name)
-        found.append(replace(trial, attack=attack, case=case))
-    return found
+        result.append(replace(trial, attack=attack, case=case))
+    return result
 
 
 def searched(
@@ -104,11 +104,11 @@ def searched(
     moved = [] if transferred is None else [transferred]
     if has_setting(_plain(trial.attack), "surrogates"):
         moved = [
-            made
+            created
             for kind in kinds_on(trial.own.dataset)
-            if (made := transferred_variant(trial, surrogates=(kind,))) is not None
+            if (created := transferred_variant(trial, surrogates=(kind,))) is not None
         ]
-    starts = [made for made, _ in moved] + ([] if adaptive is None else [adaptive])
+    starts = [created for created, _ in moved] + ([] if adaptive is None else [adaptive])
     random = random_ones(trial)
     clean = trial.own.dataset.graph
     generator = torch.Generator().manual_seed(seed_of("score search", trial))
@@ -120,7 +120,7 @@ def searched(
             margins=lambda perturbation: margins_of(*_answers(trial, model, perturbation)),
             generator=generator,
         )
-        found = search(graph_injections)
+        result = search(graph_injections)
     elif trial.threat.edge_budgets is not None:
         graph_flips = GraphFlips(
             [*starts, *random, Perturbation()],
@@ -130,9 +130,9 @@ def searched(
             isolate=getattr(trial.attack, "isolate", True),
             generator=generator,
         )
-        found = search(graph_flips)
+        result = search(graph_flips)
     elif _any_edge_may_change(trial, [*starts, *random]):
-        found = _best_flips(trial, model, [*starts, *random, Perturbation()], generator)
+        result = _best_flips(trial, model, [*starts, *random, Perturbation()], generator)
     else:
         parts = ExchangedParts(
             starts or random or [Perturbation()],
@@ -143,9 +143,9 @@ def searched(
             allowed=lambda perturbation: _is_allowed(trial, perturbation),
             generator=generator,
         )
-        found = search(parts)
-    verify(found, clean, trial.threat)
-    return found
+        result = search(parts)
+    verify(result, clean, trial.threat)
+    return result
 
 
 def _any_edge_may_change(trial: Trial, made: list[Perturbation]) -> bool:
@@ -179,8 +179,8 @@ def _best_flips(
         room=trial.threat.local_budgets,
         seed=trial.seed,
     )
-    found = search_by_answers(question, flips, forwards_on(clean, FORWARDS), generator)
-    return clean.perturbation(found)
+    result = search_by_answers(question, flips, forwards_on(clean, FORWARDS), generator)
+    return clean.perturbation(result)
 
 
 def _plain(attack: Attack) -> Attack:

@@ -251,8 +251,8 @@ def check_scale(model: TrainedModel, dataset: AnyDataset, source: datasets.Sourc
         if rule != dataset.features:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were shown when it was first read
-                places = replace(source.places, features=rule)
-                other = datasets.load(replace(source, places=places))
+                positions = replace(source.places, features=rule)
+                other = datasets.load(replace(source, places=positions))
             graph = other.graph.to(dataset.graph.x.device)
             if not graph.y.equal(dataset.graph.y):
                 continue  # a function that draws its graph anew
@@ -344,12 +344,12 @@ class TrainedVictims:
                 uncalled = _copy(victim, seed)
                 predicted = predict(victim, self._dataset.graph, seed)
                 pretrained = _trained_already(built) or _untrainable(built)
-                made = TrainedModel(
+                created = TrainedModel(
                     victim, predicted, our_warnings(caught), uncalled, pretrained=pretrained
                 )
                 if isinstance(built, Trained):
-                    check_scale(made, self._dataset, self._source)
-                self._victims[key] = made
+                    check_scale(created, self._dataset, self._source)
+                self._victims[key] = created
             except ModelError as error:
                 self._victims[key] = error
         if not isinstance(self._built.get(key), Trained):

@@ -26,17 +26,17 @@ def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]]) -> Non
     known: dict[PerturbationRequest, bool] = {}
     for case, trials in cases:
         for trial in trials:
-            for wanted, black_box in wanted_by(trial).items():
-                if not wanted.description:
+            for requested, black_box in wanted_by(trial).items():
+                if not requested.description:
                     raise UsageError(
-                        f"{case.id}: attack {wanted.scenario}/{wanted.attack} has no version, so "
-                        f"that no pack has its perturbations; give it one, see docs/how-to/"
+                        f"{case.id}: attack {requested.scenario}/{requested.attack} has no version, "
+                        f"so that no pack has its perturbations; give it one, see docs/how-to/"
                         f"own-attack.md, or leave the case out"
                     )
-                if wanted not in known:
-                    known[wanted] = pack.check(wanted, black_box.threat)
-                if not known[wanted]:
-                    lacks.setdefault(case.id, []).append(wanted)
+                if requested not in known:
+                    known[requested] = pack.check(requested, black_box.threat)
+                if not known[requested]:
+                    lacks.setdefault(case.id, []).append(requested)
     if lacks:
         raise lacking(pack, lacks)
 
@@ -46,7 +46,7 @@ def wanted_by(trial: Trial) -> Mapping[PerturbationRequest, Trial]:
 
     A case in doubt has more repeats than its run.
     """
-    found = [
+    result = [
         replace(each, seed=seed) for each in black_box_trials(trial) for seed in range(ATTACK_SEEDS)
     ]
-    return {wanted_of(each): each for each in found}
+    return {wanted_of(each): each for each in result}

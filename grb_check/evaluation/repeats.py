@@ -114,9 +114,9 @@ def _attack(
     cache: DatasetCache, trial: Trial, victim: TrainedModel, kinds: Sequence[str]
 ) -> RepeatResult:
     attack = white_box if trial.attack.knowledge == "white-box" else black_box
-    found = attack(trial, victim, kinds)
-    warnings = dict.fromkeys([*cache.notices, *found.warnings])
-    return replace(found, warnings=tuple(warnings))
+    result = attack(trial, victim, kinds)
+    warnings = dict.fromkeys([*cache.notices, *result.warnings])
+    return replace(result, warnings=tuple(warnings))
 
 
 def described(trials: Sequence[Trial]) -> str:

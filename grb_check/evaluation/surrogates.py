@@ -106,11 +106,11 @@ class Ensemble:
         self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
     ) -> Callable[[Tensor, Tensor], Tensor] | None:
         """A function from features and link weights to the same; None if a member has none."""
-        found = [
+        result = [
             member.with_links(x, edge_index, count, candidates, targets) for member in self.members
         ]
-        maps = [logits for logits in found if logits is not None]
-        if len(maps) < len(found):
+        maps = [logits for logits in result if logits is not None]
+        if len(maps) < len(result):
             return None
         return lambda new, weights: _mean_log_softmax([logits(new, weights) for logits in maps])
 
@@ -118,9 +118,9 @@ class Ensemble:
         self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
         """A function from weights of pairs to the same; None if a member has none."""
-        found = [member.with_pairs(x, edge_index, pairs, targets) for member in self.members]
-        maps = [logits for logits in found if logits is not None]
-        if len(maps) < len(found):
+        result = [member.with_pairs(x, edge_index, pairs, targets) for member in self.members]
+        maps = [logits for logits in result if logits is not None]
+        if len(maps) < len(result):
             return None
         return lambda weights: _mean_log_softmax([logits(weights) for logits in maps])
 
@@ -133,12 +133,12 @@ class Ensemble:
         edge_weight: Tensor | None = None,
     ) -> PairGradients | None:
         """The gradient of the members' mean objective with respect to weights of all node pairs."""
-        found = [
+        result = [
             member.pair_gradients(x, edge_index, targets, objective, edge_weight)
             for member in self.members
         ]
-        parts = [gradients for gradients in found if gradients is not None]
-        return mean_of(parts) if len(parts) == len(found) else None
+        parts = [gradients for gradients in result if gradients is not None]
+        return mean_of(parts) if len(parts) == len(result) else None
 
 
 def kinds_on(dataset: AnyDataset) -> tuple[str, ...]:
@@ -218,10 +218,10 @@ def recipe(dataset: AnyDataset, kind: str) -> str:
 
 
 def _described(factory: str, settings: Mapping[str, object]) -> str:
-    found = known(f"grb_check.models:{factory}")
-    assert found is not None  # a test looks at all kinds
+    result = known(f"grb_check.models:{factory}")
+    assert result is not None  # a test looks at all kinds
     words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    return f"{found.described} ({words}), training v{PROTOCOL}"
+    return f"{result.described} ({words}), training v{PROTOCOL}"
 
 
 def to_arrays(victim: Victim) -> dict[str, NDArray[Any]]:

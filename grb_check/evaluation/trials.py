@@ -281,13 +281,13 @@ def pack_of(trial: Trial) -> Pack | None:
 
 
 def _from_pack(pack: Pack, trial: Trial) -> Perturbation:
-    wanted = wanted_of(trial)
+    requested = wanted_of(trial)
     try:
-        perturbation = pack.perturbation(wanted, trial.own.dataset.graph, trial.threat)
+        perturbation = pack.perturbation(requested, trial.own.dataset.graph, trial.threat)
     except BudgetError as error:
-        raise BudgetError(f"pack {str(pack.path)!r}, {wanted.cell}: {error}") from None
+        raise BudgetError(f"pack {str(pack.path)!r}, {requested.cell}: {error}") from None
     if perturbation is None:
-        raise lacking(pack, {trial.case.id: [wanted]})
+        raise lacking(pack, {trial.case.id: [requested]})
     return perturbation
 
 
@@ -459,8 +459,8 @@ def _budget_finding(trial: Trial, perturbation: Perturbation) -> tuple[Finding, 
     second = perturbation.injected_edges[1]
     inner = int((second >= trial.own.dataset.num_nodes).sum())
     link_ends = int(second.numel()) + inner  # such a link counts for both of its ends
-    found = budget_unused({**spent(perturbation), "link_ends": link_ends}, trial.threat)
-    return () if found is None else (found,)
+    result = budget_unused({**spent(perturbation), "link_ends": link_ends}, trial.threat)
+    return () if result is None else (result,)
 
 
 def spent(perturbation: Perturbation) -> dict[str, int]:

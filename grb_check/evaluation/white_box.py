@@ -78,7 +78,7 @@ def missing_gradients(
     if not sample.numel():
         return None, ""
     labels, error = graph.y[sample], ""
-    found = 0
+    result = 0
     with isolated_randomness(derive_seed("gradient sample", kind)), torch.enable_grad():
         try:
             inputs, logits = _READERS[kind](model, graph, sample)
@@ -88,12 +88,12 @@ def missing_gradients(
             return 1.0, ""
         for row in range(sample.numel()):
             try:
-                found += _has_gradient(margin(logits[[row]], labels[[row]]), inputs)
+                result += _has_gradient(margin(logits[[row]], labels[[row]]), inputs)
             except torch.cuda.OutOfMemoryError:
                 raise
             except RuntimeError as raised:  # a backward pass that fails or is not implemented
                 error = one_line(raised)
-    return 1 - found / sample.numel(), error
+    return 1 - result / sample.numel(), error
 
 
 def _sample(graph: Data, targets: Tensor) -> Tensor:
@@ -219,15 +219,16 @@ def _attempts(
     search: bool,
 ) -> _Attempts:
     """Try each perturbation on the model, and the best that a search by queries finds."""
-    made: dict[Method, Stored] = {}
+    created: dict[Method, Stored] = {}
     if adaptive is not None:
-        made["adaptive"] = adaptive, False
+        created["adaptive"] = adaptive, False
     if search:
-        made["score-based"] = searched(trial, model, adaptive, transferred), False
+        created["score-based"] = searched(trial, model, adaptive, transferred), False
     if transferred is not None:
-        made["transferred"] = transferred
+        created["transferred"] = transferred
     return {
-        method: _Attempt(*each, right_after(trial, model, each[0])) for method, each in made.items()
+        method: _Attempt(*each, right_after(trial, model, each[0]))
+        for method, each in created.items()
     }
 
 
@@ -252,8 +253,8 @@ def _no_gradient(
     trial: Trial, victim: TrainedModel, adaptive: Perturbation | None, transferred: Stored | None
 ) -> Finding | None:
     """The finding that the victim lacks the gradient that the attack needs."""
-    made = [each for each in (adaptive, transferred and transferred[0]) if each is not None]
-    kind = _kind(trial, made)
+    created = [each for each in (adaptive, transferred and transferred[0]) if each is not None]
+    kind = _kind(trial, created)
     known = victim.missing_gradients
     if kind not in known:
         dataset = trial.own.dataset
@@ -276,13 +277,13 @@ def _findings(
 ) -> tuple[Finding, ...]:
     """Reasons to doubt that the attack was strong enough."""
     own = attempts.get("adaptive") or attempts["score-based"]
-    found = [
+    result = [
         no_gradient,
         *_unsteady(trial, victim, apply(trial.own.dataset.graph, own.perturbation)),
         *_beaten(trial, victim, own, attempts.get("transferred")),
         diagnostics.no_effect(right_before(trial, victim), own.right),
     ]
-    return tuple(each for each in found if each is not None)
+    return tuple(each for each in result if each is not None)
 
 
 def _unsteady(trial: Trial, victim: TrainedModel, attacked: Data) -> Sequence[Finding | None]:
@@ -309,18 +310,20 @@ def _beaten(
     trial: Trial, victim: TrainedModel, own: _Attempt, transferred: _Attempt | None
 ) -> Sequence[Finding | None]:
     """Findings that a perturbation made with less knowledge is clearly stronger."""
-    found = []
+    result = []
     if transferred is not None:
         what = "the same attack on a surrogate"
-        found.append(diagnostics.stronger(diagnostics.TRANSFER, own.right, transferred.right, what))
+        result.append(
+            diagnostics.stronger(diagnostics.TRANSFER, own.right, transferred.right, what)
+        )
     comparable = not _only_features(own.perturbation)  # random ones flip edges
     others = random_ones(trial) if comparable else []
     random = [right_after(trial, victim, other) for other in others]
     if random:
         best = min(random, key=lambda right: int(right.sum()))
         what = "a random perturbation of the same budget"
-        found.append(diagnostics.stronger("random-stronger", own.right, best, what))
-    return found
+        result.append(diagnostics.stronger("random-stronger", own.right, best, what))
+    return result
 
 
 def _only_features(perturbation: Perturbation) -> bool:

@@ -27,8 +27,8 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
     """
     names = [without_budgets(name) for name, _ in members]
     measurements = [each for _, each in members]
-    place = min(range(len(members)), key=lambda each: measurements[each].victim.attacked)
-    strongest = measurements[place]
+    position = min(range(len(members)), key=lambda each: measurements[each].victim.attacked)
+    strongest = measurements[position]
     references: dict[str, Scores] = {}
     for measurement in measurements:
         for name, own in measurement.references.items():
@@ -37,9 +37,9 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
     return replace(
         strongest,
         references=references,
-        notes=(f"worst of {len(names)} ({', '.join(names)}): {names[place]}", *strongest.notes),
+        notes=(f"worst of {len(names)} ({', '.join(names)}): {names[position]}", *strongest.notes),
         diagnostics=_findings(strongest, measurements),
-        member=names[place],
+        member=names[position],
         per_target=_right_under_all(measurements, targets),
     )
 
@@ -86,11 +86,11 @@ def describe_worst(names: Sequence[str], attacks: Sequence[str | None]) -> str:
 
 
 def _findings(strongest: Measurement, measurements: Sequence[Measurement]) -> tuple[Finding, ...]:
-    found = {finding.name: finding for finding in strongest.diagnostics}
+    result = {finding.name: finding for finding in strongest.diagnostics}
     for measurement in measurements:
         for each in about_model(measurement.diagnostics):
-            found.setdefault(each.name, each)
-    return tuple(found.values())
+            result.setdefault(each.name, each)
+    return tuple(result.values())
 
 
 def _right_under_all(measurements: Sequence[Measurement], targets: int) -> float:

@@ -72,8 +72,8 @@ def call_factory(target: str) -> Workers:
     Raises:
         UsageError: it cannot be imported or called, or returns something else.
     """
-    wanted = "function or class in it that makes a concurrent.futures.Executor"
-    factory = import_target(target, "executor", wanted)
+    requested = "function or class in it that makes a concurrent.futures.Executor"
+    factory = import_target(target, "executor", requested)
     label = f"{OPTION}={target}"
     if not callable(factory):
         raise UsageError(
@@ -81,25 +81,25 @@ def call_factory(target: str) -> Workers:
             f"without arguments that returns a concurrent.futures.Executor"
         )
     try:
-        made = factory()
+        created = factory()
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"{label} raised when called without arguments:\n{short_traceback(error)}"
         ) from error
-    if not isinstance(made, Executor):
+    if not isinstance(created, Executor):
         raise UsageError(
-            f"{label} returned a {type(made).__name__}, which is no executor: return a "
+            f"{label} returned a {type(created).__name__}, which is no executor: return a "
             f"concurrent.futures.Executor, as Client.get_executor() of Dask is"
         )
     names = ("max_workers", "num_workers", "_max_workers")  # the last: the standard library's
-    reported = (getattr(made, name, None) for name in names)
+    reported = (getattr(created, name, None) for name in names)
     # A pool that breaks takes all tasks in flight with it: one waits, so that none idles.
     width = next((each for each in reported if isinstance(each, int)), cores()) + 1
     return Workers(
-        executor=made,
-        name=f"{target} ({type(made).__name__})",
+        executor=created,
+        name=f"{target} ({type(created).__name__})",
         width=lambda: width,
-        close=partial(_shut_down, made),
+        close=partial(_shut_down, created),
     )
 
 
@@ -110,8 +110,8 @@ def _shut_down(executor: Executor) -> None:
     wrapper = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     taken = ("wait", "cancel_futures") if wrapper else tuple(parameters)
     # Standard library; loky.
-    wanted = {"wait": False, "cancel_futures": True, "kill_workers": True}
-    executor.shutdown(**{name: wanted[name] for name in wanted if name in taken})
+    requested = {"wait": False, "cancel_futures": True, "kill_workers": True}
+    executor.shutdown(**{name: requested[name] for name in requested if name in taken})
     for process in processes.values():
         process.terminate()
 

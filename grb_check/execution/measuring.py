@@ -105,12 +105,12 @@ def _sum(cases: Sequence[Case], seconds: Mapping[Case, float]) -> float:
 
 def _by_victim(repeats: Mapping[Case, int]) -> list[tuple[int, list[Case]]]:
     """The seed of each victim, and its cases."""
-    found: dict[tuple[str, str, int], list[Case]] = {}
+    result: dict[tuple[str, str, int], list[Case]] = {}
     for seed in range(max(repeats.values(), default=0)):
         for case, count in repeats.items():
             if seed < count:
-                found.setdefault((case.model, case.dataset, seed), []).append(case)
-    return [(seed, cases) for (_, _, seed), cases in found.items()]
+                result.setdefault((case.model, case.dataset, seed), []).append(case)
+    return [(seed, cases) for (_, _, seed), cases in result.items()]
 
 
 def _shares(
@@ -122,8 +122,8 @@ def _shares(
     """
     total = _sum(cases, seconds)
     largest = max(limit - training, training, limit / 2)
-    wanted = math.ceil(total / largest) if total > 0.0 else 1
-    count = max(1, min(wanted, len(cases)))
+    requested = math.ceil(total / largest) if total > 0.0 else 1
+    count = max(1, min(requested, len(cases)))
     shares: list[list[Case]] = [[] for _ in range(count)]
     loads = [0.0] * count
     for case in sorted(cases, key=lambda each: -seconds[each]):
@@ -203,11 +203,11 @@ class Measuring:
         """
         groups = [tuple(each) for each in by_model_and_dataset(cases)]
         calls = [self.calls.submit(self._task(tasks.check, group, 0, repeats)) for group in groups]
-        found: dict[Case, Checked] = {}
+        result: dict[Case, Checked] = {}
         with self._cleared():
             for call in calls:
                 try:
-                    found |= self._wait(call).values
+                    result |= self._wait(call).values
                 except (ImportError, AttributeError) as error:
                     if not self.calls.name:
                         raise
@@ -216,7 +216,7 @@ class Measuring:
                         f"install the same packages as here where workers run, and where Dask's "
                         f"scheduler runs"
                     ) from error
-        return found
+        return result
 
     def plan(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:
         """Give all cases to the workers.
@@ -273,9 +273,9 @@ class Measuring:
 
             every = [self._results(member, repeats, None) for member in members]
             names = [member.attack for member in members]
-            found = [worst_result(names, each) for each in zip(*every, strict=True)]
-            self.transfers.add(case, found)
-            return found
+            result = [worst_result(names, each) for each in zip(*every, strict=True)]
+            self.transfers.add(case, result)
+            return result
         if on is not None:
             task = [
                 self._task(tasks.measure, (case,), seed, repeats, on) for seed in range(repeats)
@@ -287,10 +287,10 @@ class Measuring:
                     self._submit((case,), seed, repeats)
             calls = [self._planned[case, seed] for seed in range(repeats)]
         with self._cleared():
-            found = [_raised(self._wait(call).values[case]) for call in calls]
+            result = [_raised(self._wait(call).values[case]) for call in calls]
         if on is None:
-            self.transfers.add(case, found)
-        return found
+            self.transfers.add(case, result)
+        return result
 
     def _with_references(
         self, case: Case, results: Sequence[RepeatResult], on: ModelOnDataset | None
@@ -431,5 +431,5 @@ def _raised(value: Any) -> Any:
 
 
 def _category(name: str) -> type[Warning]:
-    found = getattr(builtins, name, None)
-    return found if isinstance(found, type) and issubclass(found, Warning) else RemoteWarning
+    result = getattr(builtins, name, None)
+    return result if isinstance(result, type) and issubclass(result, Warning) else RemoteWarning

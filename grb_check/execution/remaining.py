@@ -102,8 +102,8 @@ class Remaining:
         """One repeat of a case; a late one finds its perturbation, if it does not see the model."""
         if case in self._attacks:
             known = self._attacks[case].values()
-            found = late and not knows_model(case)
-            return min(known) if found else statistics.fmean(known)
+            result = late and not knows_model(case)
+            return min(known) if result else statistics.fmean(known)
         alike = [
             other
             for other in self._attacks

@@ -23,13 +23,13 @@ def cores(quota: Path = _QUOTA) -> int:
     Args:
         quota: file with the quota and the period in microseconds.
     """
-    found = os.cpu_count() or 1
+    result = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        found = len(os.sched_getaffinity(0))
+        result = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError, ZeroDivisionError):  # no such file, or "max"
         allowed, period = quota.read_text("ascii").split()
-        found = min(found, math.ceil(int(allowed) / int(period)))
-    return max(1, found)
+        result = min(result, math.ceil(int(allowed) / int(period)))
+    return max(1, result)
 
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"

@@ -28,8 +28,8 @@ def targets(settings: Settings, registry: AttackRegistry) -> list[str]:
     registered = {name: path for name, path, _ in registry.registered}
     attacks = [registered.get(name, name) for name in registry.named]
     functions = [dataset.spec for dataset in settings.datasets if dataset.format is OWN_DATA]
-    found = [*(model.target for model in settings.models), *attacks, *functions]
-    return [each for each in dict.fromkeys(found) if ":" in each]
+    result = [*(model.target for model in settings.models), *attacks, *functions]
+    return [each for each in dict.fromkeys(result) if ":" in each]
 
 
 def calls_for(settings: Settings, setup: Setup, tasks: int) -> Calls:
@@ -48,8 +48,8 @@ def calls_for(settings: Settings, setup: Setup, tasks: int) -> Calls:
     if settings.jobs is None:
         return Inline(setup)
     gpus = visible_gpus() if settings.device in SHARED_OUT else []
-    wanted = settings.jobs or min(len(gpus) or cores(), tasks)
-    return Retrying(partial(start_processes, max(1, wanted), gpus), settings.timeout)
+    requested = settings.jobs or min(len(gpus) or cores(), tasks)
+    return Retrying(partial(start_processes, max(1, requested), gpus), settings.timeout)
 
 
 def starter(text: str, jobs: int | None = None) -> Callable[[], Workers]:

@@ -225,10 +225,10 @@ def _packages(_path: tuple[str, ...]) -> str:
 
     Reading them takes a third of a second.
     """
-    found = sorted(
+    result = sorted(
         {f"{distribution.name} {distribution.version}" for distribution in distributions()}
     )
-    return hashlib.sha256("\n".join(found).encode()).hexdigest()
+    return hashlib.sha256("\n".join(result).encode()).hexdigest()
 
 
 # Settings of torch and the global random states belong to the process.
@@ -318,9 +318,9 @@ def check(process: Process, task: Task) -> Iterator[tuple[Case, Checked]]:
     subject, source = process.subject(task.on), task.on.source
     fingerprint = process.evaluator.check(subject, source)
     process.evaluator.check_pack(source, task.cases, task.setup.selected)
-    place = definition(subject.source)
-    found = None if place is None else (str(place[0]), place[1])
-    yield task.cases[0], Checked(fingerprint=fingerprint, definition=found)
+    position = definition(subject.source)
+    result = None if position is None else (str(position[0]), position[1])
+    yield task.cases[0], Checked(fingerprint=fingerprint, definition=result)
 
 
 def measure(process: Process, task: Task) -> Iterator[tuple[Case, RepeatResult | Exception]]:
@@ -402,10 +402,10 @@ def _refuse_others(setup: Setup) -> None:
         if there.get(name) != here
     ]
     for target, digest in setup.sources:
-        found = imported_digest(target)
-        if found != digest:
+        result = imported_digest(target)
+        if result != digest:
             wrong.append(
-                f"source of {target} is {found[:_DIGITS] or 'missing'} there and "
+                f"source of {target} is {result[:_DIGITS] or 'missing'} there and "
                 f"{digest[:_DIGITS]} here"
             )
     if wrong:

@@ -49,8 +49,8 @@ class Transfers:
             if result.perturbation:
                 content = self._contents.setdefault(result.perturbation, result.perturbation)
                 knows = result.measurement.method != "black-box"
-                made = RunPerturbation(case=case, knows_model=knows, perturbation=content)
-                self._made[case, result.measurement.seed] = made
+                created = RunPerturbation(case=case, knows_model=knows, perturbation=content)
+                self._made[case, result.measurement.seed] = created
             elif base_name(case.attack) != WORST:
                 self._lost[case] = None
 
@@ -78,26 +78,26 @@ class Transfers:
         for cases in by_model_and_dataset(known):
             for seed in range(max(_repeats(known[case]) for case in cases)):
                 own = {case: right for case in cases if (right := _right(known[case], seed))}
-                made = self._foreign_to(own, seed)
-                if made:
-                    tryings.append(TransferTrial(own=own, seed=seed, made=made))
-        found: dict[tuple[Case, int], Finding] = {}
+                created = self._foreign_to(own, seed)
+                if created:
+                    tryings.append(TransferTrial(own=own, seed=seed, made=created))
+        result: dict[tuple[Case, int], Finding] = {}
         for each, findings in tried(tryings):
             if isinstance(findings, GrbCheckError):
                 model = next(iter(each.own)).model or "the model"
                 self.untried.append(f"perturbations were not tried on {model}: {findings}")
             else:
-                found |= {(case, each.seed): finding for case, finding in findings.items()}
-        return found
+                result |= {(case, each.seed): finding for case, finding in findings.items()}
+        return result
 
     def _foreign_to(self, cases: Mapping[Case, bytes], seed: int) -> list[RunPerturbation]:
         """Perturbations that may be tried in some of these cases, each once."""
-        found: dict[bytes, RunPerturbation] = {}
+        result: dict[bytes, RunPerturbation] = {}
         for case, own_seed in sorted(self._made, key=lambda key: key[0].order):
             each = self._made[case, own_seed]
             if own_seed == seed and any(map(each.is_foreign, cases)):
-                found.setdefault(each.perturbation, each)
-        return list(found.values())
+                result.setdefault(each.perturbation, each)
+        return list(result.values())
 
 
 def _repeats(row: CaseRecord) -> int:
@@ -107,8 +107,8 @@ def _repeats(row: CaseRecord) -> int:
 def _right(row: CaseRecord, seed: int) -> bytes:
     """The targets that stay right in a repeat; empty if the attack did not know the model."""
     repeats = () if row.outcome is None else row.outcome.repeats
-    found = [repeat for repeat in repeats if repeat.seed == seed and repeat.method != "black-box"]
-    return found[0].victim.right_after if found else b""
+    result = [repeat for repeat in repeats if repeat.seed == seed and repeat.method != "black-box"]
+    return result[0].victim.right_after if result else b""
 
 
 def with_findings(row: CaseRecord, found: Mapping[tuple[Case, int], Finding]) -> CaseRecord:

@@ -193,13 +193,13 @@ def smallest(
         return None
     num_nodes = replay.graph.num_nodes
     units = _units(replay, perturbation)
-    found = shrink(
+    result = shrink(
         units,
         lambda some: breaks(_part(perturbation, some, num_nodes)),
         most_tests=most_tests,
         most_seconds=most_seconds,
     )
-    small = _part(perturbation, found.units, num_nodes)
+    small = _part(perturbation, result.units, num_nodes)
     after = replay.after(small)
     attacked = replay.accuracy(after)
     if not limits.broken(clean, attacked):
@@ -211,13 +211,13 @@ def smallest(
     about = CounterExample(
         repeat=replay.seed,
         units_before=len(units),
-        units_after=len(found.units),
+        units_after=len(result.units),
         clean=clean,
         attacked=attacked,
         drop=relative_drop(clean, attacked),
         limit=limit,
-        minimal=found.minimal,
-        tests=found.tests,
+        minimal=result.minimal,
+        tests=result.tests,
         added_edges=_pairs(small.added_edges),
         removed_edges=_pairs(small.removed_edges),
         injected=_injected(small, num_nodes),
@@ -260,8 +260,8 @@ def save_smallest(
         ModelError: the victim fails on one of the graphs.
         OSError: the file cannot be written.
     """
-    place = hardest([(each.clean, each.attacked) for each in found.repeats], found.limits)
-    repeat = found.repeats[place]
+    position = hardest([(each.clean, each.attacked) for each in found.repeats], found.limits)
+    repeat = found.repeats[position]
     if repeat.perturbation.flip_targets.numel():
         raise UsageError(
             f"in {found.case.id} each target is attacked on its own, with few flips, which are not "
@@ -314,25 +314,27 @@ def _pairs(edges: Tensor) -> tuple[tuple[int, int], ...]:
 
 def _units(replay: Replay, whole: Perturbation) -> list[Unit]:
     """Parts that can be left out, by descending effect."""
-    found = effects(replay, whole)
+    result = effects(replay, whole)
     alone = (~_linked(whole, replay.graph.num_nodes)).nonzero().flatten()
     kinds: list[tuple[Kind, Tensor, Tensor]] = [
-        ("added", torch.arange(found.added.numel()), found.added),
-        ("removed", torch.arange(found.removed.numel()), found.removed),
-        ("link", torch.arange(found.links.numel()), found.links),
-        ("features", torch.arange(found.features.numel()), found.features),
+        ("added", torch.arange(result.added.numel()), result.added),
+        ("removed", torch.arange(result.removed.numel()), result.removed),
+        ("link", torch.arange(result.links.numel()), result.links),
+        ("features", torch.arange(result.features.numel()), result.features),
         ("node", alone, torch.zeros(alone.numel())),
     ]
-    units: list[Unit] = [(kind, place) for kind, places, _ in kinds for place in places.tolist()]
+    units: list[Unit] = [
+        (kind, position) for kind, positions, _ in kinds for position in positions.tolist()
+    ]
     order = torch.cat([each for _, _, each in kinds]).argsort(descending=True, stable=True)
-    return [units[place] for place in order.tolist()]
+    return [units[position] for position in order.tolist()]
 
 
 def _part(whole: Perturbation, units: Sequence[Unit], num_nodes: int) -> Perturbation:
     """The perturbation with these units only; a node that loses its last link is left out."""
 
     def places(kind: Kind) -> Tensor:
-        return torch.tensor(sorted(place for each, place in units if each == kind)).long()
+        return torch.tensor(sorted(position for each, position in units if each == kind)).long()
 
     rows = places("features")
     part = replace(

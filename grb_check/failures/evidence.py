@@ -216,10 +216,10 @@ def encode(evidence: Evidence) -> bytes:
     """Return the content of a file, see `files.npz_file`."""
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     heads = []
-    for place, repeat in enumerate(evidence.repeats):
+    for position, repeat in enumerate(evidence.repeats):
         part = repeat.perturbation
         named = part.named_tensors()
-        arrays |= {f"{place}/{name}": each.detach().numpy() for name, each in named.items()}
+        arrays |= {f"{position}/{name}": each.detach().numpy() for name, each in named.items()}
         kept = {attribute.name: getattr(repeat, attribute.name) for attribute in fields(repeat)}
         heads.append({**kept, "perturbation": list(part.notes)})
     head = {attribute.name: getattr(evidence, attribute.name) for attribute in fields(evidence)}
@@ -237,8 +237,8 @@ def read(path: Path) -> Evidence:
     try:
         head, arrays = unseal(path.read_bytes())
         if head.get("format") != FORMAT or head.get("kind") != KIND:
-            found = f"{head.get('kind')!r} of format {head.get('format')!r}"
-            raise Unreadable(f"holds {found}, expected {KIND!r} of format {FORMAT}; {_AGAIN}")
+            result = f"{head.get('kind')!r} of format {head.get('format')!r}"
+            raise Unreadable(f"holds {result}, expected {KIND!r} of format {FORMAT}; {_AGAIN}")
         return _decoded(fit_all(head), arrays)
     except OSError as error:
         raise UsageError(f"evidence {str(path)!r}: {error.strerror}") from None
@@ -256,12 +256,12 @@ def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
     from grb_check.attacks.threat import perturbation_of
 
     repeats = []
-    for place, each in enumerate(head["repeats"]):
-        start = f"{place}/"
+    for position, each in enumerate(head["repeats"]):
+        start = f"{position}/"
         own = {key.removeprefix(start): arrays[key] for key in arrays if key.startswith(start)}
-        made = convert(each, _RepeatHead)
-        perturbation = perturbation_of(own, made.perturbation)
-        repeats.append(SavedRepeat(**{**asdict(made), "perturbation": perturbation}))
+        created = convert(each, _RepeatHead)
+        perturbation = perturbation_of(own, created.perturbation)
+        repeats.append(SavedRepeat(**{**asdict(created), "perturbation": perturbation}))
     if not repeats:
         raise ValueError("it has no repeats")
     case = convert(head["case"], Case)

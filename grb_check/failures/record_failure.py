@@ -107,19 +107,19 @@ def keep(
     """
     path = places.folder / file_name(failure)
     try:
-        found = _evidence(failure, evaluator, places)
-        files.write(path, found)
+        result = _evidence(failure, evaluator, places)
+        files.write(path, result)
     except Exception as error:  # such as a full disk; or code of the user, in loading the dataset
         return SavedFailure(
             record=None, lines=(f"replay: nothing was recorded: {one_line(error)}",)
         )
-    replay = replay_command(path, found, places.here)
+    replay = replay_command(path, result, places.here)
     record: dict[str, Any] = {"artifact": shown(path, places.here), "replay": replay}
     lines, section = [f"replay: {replay}"], ""
     record["smallest"] = None
     if shrink:
         try:
-            small = save_smallest(path, found, evaluator, failure.subject, failure.source)
+            small = save_smallest(path, result, evaluator, failure.subject, failure.source)
         except Exception as error:  # whatever code of the user raises
             lines.append(f"smallest counter-example: not found: {one_line(error)}")
         else:

@@ -44,8 +44,8 @@ class Replay:
     @property
     def classes(self) -> Tensor:
         """True classes of the targets, int64 [t]."""
-        found: Tensor = self.graph.y.cpu()[self.targets]
-        return found
+        result: Tensor = self.graph.y.cpu()[self.targets]
+        return result
 
     @property
     def before(self) -> Tensor:
@@ -79,12 +79,12 @@ def replaying(
 
 def sizes(dataset: AnyDataset) -> dict[str, int]:
     """Sizes of a dataset, by which people recognise it."""
-    found = {
+    result = {
         "nodes": dataset.num_nodes,
         "edges": dataset.num_edges,
         "features": dataset.num_features,
         "classes": dataset.num_classes,
     }
     if isinstance(dataset, GraphDataset):
-        return found | {"test graphs": dataset.num_graphs}
-    return found | {"test nodes": int(dataset.test["full"].numel())}
+        return result | {"test graphs": dataset.num_graphs}
+    return result | {"test nodes": int(dataset.test["full"].numel())}

@@ -76,10 +76,10 @@ def shrink(
                 for stop in range(len(best), 0, -size):
                     shrinks_to(best[: max(0, stop - size)] + best[stop:])
                 size //= 2
-            place = to_try = len(best)
+            position = to_try = len(best)
             while to_try > 0:  # until each has been tried since the last one was left out
-                place = (place or len(best)) - 1
-                rest = best[:place] + best[place + 1 :]
+                position = (position or len(best)) - 1
+                rest = best[:position] + best[position + 1 :]
                 to_try = len(rest) if rest and shrinks_to(rest) else to_try - 1
     except _Stopped:
         return Shrunk(best, False, tests)

@@ -202,10 +202,10 @@ def _is_open_file(target: Path) -> bool:
 
 def _own_descriptor(target: Path) -> int | None:
     """The number of a descriptor of this process; None of any other path."""
-    found = _OPEN_FILE.fullmatch(str(target))
-    if found is None or found[1] not in (None, str(os.getpid())):
+    result = _OPEN_FILE.fullmatch(str(target))
+    if result is None or result[1] not in (None, str(os.getpid())):
         return None
-    return int(found[2] or found[3])
+    return int(result[2] or result[3])
 
 
 def _check_new(target: Path) -> None:

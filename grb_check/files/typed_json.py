@@ -121,8 +121,8 @@ def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
 
 def schema(kind: FileKind[Content]) -> dict[str, Any]:
     """Return the JSON schema of a kind of file, without descriptions."""
-    found: dict[str, Any] = _without_descriptions(msgspec.json.schema(kind.type))
-    content = found["$defs"][kind.type.__name__]
+    result: dict[str, Any] = _without_descriptions(msgspec.json.schema(kind.type))
+    content = result["$defs"][kind.type.__name__]
     head = {
         "kind": {"const": kind.name},
         "format": {"const": kind.format},
@@ -133,7 +133,7 @@ def schema(kind: FileKind[Content]) -> dict[str, Any]:
     content["required"] = [*head, *content["required"]]
     if kind.ignored:
         content["properties"][kind.ignored] = {"type": "object"}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **result}
 
 
 def _digest(fields: dict[str, Any]) -> str:
@@ -155,21 +155,21 @@ def _without_descriptions(value: Any) -> Any:
 
 def _object(kind: FileKind[Content], raw: bytes, name: str) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(without_mark(raw))
+        result = msgspec.json.decode(without_mark(raw))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         marks = ", or has the marks of a merge" if b"<<<<<<<" in raw else ""
         raise UsageError(
             f"{name} is not JSON, or is cut short{marks} ({one_line(error)}); {kind.wanted}"
         ) from None
-    if not isinstance(found, dict) or type(found.get("format")) is not int:
+    if not isinstance(result, dict) or type(result.get("format")) is not int:
         raise UsageError(f"{name} is not a {kind.name} of grb_check; {kind.wanted}")
-    return found
+    return result
 
 
 def _check_head(kind: FileKind[Content], head: dict[str, Any], name: str) -> None:
     if head["kind"] not in (kind.name, None):
-        found = reprlib.repr(head["kind"])
-        raise UsageError(f"{name} has kind {found}, expected {kind.name!r}; {kind.wanted}")
+        result = reprlib.repr(head["kind"])
+        raise UsageError(f"{name} has kind {result}, expected {kind.name!r}; {kind.wanted}")
     if head["format"] != kind.format:
         release = reprlib.repr(head["grb_check"])
         raise UsageError(

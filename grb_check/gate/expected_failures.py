@@ -28,13 +28,13 @@ def parse_expected_failure(line: str) -> ExpectedFailure:
     Raises:
         UsageError: the line has no pattern or no reason.
     """
-    found = re.fullmatch(r"\s*(\S.*?)\s*:\s+(\S.*)", line, re.DOTALL)
-    if found is None:
+    result = re.fullmatch(r"\s*(\S.*?)\s*:\s+(\S.*)", line, re.DOTALL)
+    if result is None:
         raise UsageError(
             f"{FLAG} {line!r} must have the form 'pattern: reason', with a reason that is not "
             f"empty, such as {EXAMPLE!r}"
         )
-    return ExpectedFailure(found[1], found[2].rstrip())
+    return ExpectedFailure(result[1], result[2].rstrip())
 
 
 def reasons(
@@ -47,9 +47,9 @@ def reasons(
         cases: of the run.
         label: of the model, for cases without one; patterns may begin with `label@`.
     """
-    found = {}
+    result = {}
     for case in cases:
         known = case if case.model else replace(case, model=label)
         if matching := {line.reason for line in lines if known.fits(line.pattern)}:
-            found[case.id] = "; ".join(sorted(matching))
-    return found
+            result[case.id] = "; ".join(sorted(matching))
+    return result

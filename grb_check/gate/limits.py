@@ -93,17 +93,17 @@ def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit | None:
     """
     from scipy.special import stdtrit
 
-    alpha, count, found = ALPHA / cases**SHARED, len(outcome.repeats), []
+    alpha, count, result = ALPHA / cases**SHARED, len(outcome.repeats), []
     sides = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]
     own = moderated_variance(sides, outcome.targets) / count
     quantile = float(stdtrit(PRIOR_FREEDOM + count - 1, 1.0 - alpha))
     for name, each in outcome.undefended_references.items():
         pairs = list(zip(each.clean, each.attacked, strict=True))
         theirs = moderated_variance(pairs, outcome.targets) / len(pairs)
-        found.append((statistics.fmean(each.drops), quantile * math.sqrt(own + theirs), name))
-    if not found:
+        result.append((statistics.fmean(each.drops), quantile * math.sqrt(own + theirs), name))
+    if not result:
         return None
-    drop, width, name = max(found, key=lambda each: each[0] + each[1])
+    drop, width, name = max(result, key=lambda each: each[0] + each[1])
     return DefaultLimit(reference=name, drop=drop, width=width, alpha=alpha)
 
 

@@ -152,9 +152,11 @@ def weighted_quantiles(
     outputs = []
     for q in part.q.flatten():
         # In this order and precision because PyG rounds it so.
-        place = (q * (ranked.sums - 1).to(q.dtype) + start.to(q.dtype)).double()
+        position = (q * (ranked.sums - 1).to(q.dtype) + start.to(q.dtype)).double()
         picked = [
-            _value(ranked, (place + (rounded(place) - place).detach() - start).clamp(min=0))
+            _value(
+                ranked, (position + (rounded(position) - position).detach() - start).clamp(min=0)
+            )
             for rounded in _ROUNDINGS[part.interpolation]
         ]
         value = torch.stack(picked).mean(0)

@@ -119,9 +119,9 @@ def injected_logits(
         fixed = stages[-1](last[targets])
     start = active[0] - x.shape[0]
     # Rows of the result are in the order of the targets.
-    place = torch.full((num_nodes,), -1, device=x.device)
-    place[targets] = torch.arange(targets.numel(), device=x.device)
-    moved = place[active[-1]]
+    position = torch.full((num_nodes,), -1, device=x.device)
+    position[targets] = torch.arange(targets.numel(), device=x.device)
+    moved = position[active[-1]]
 
     def logits(features: Tensor) -> Tensor:
         h = stages[0](features if start.numel() == count else features[start])
@@ -291,9 +291,9 @@ def pair_logits(
     both = torch.cat([pairs, pairs.flip(0)], dim=1)
     every = torch.cat([both, kept], dim=1)
     ones = torch.ones(every.shape[1], dtype=x.dtype, device=x.device)
-    matrix, places = _with_loops(model.normalisation, every, ones, num_nodes)
+    matrix, positions = _with_loops(model.normalisation, every, ones, num_nodes)
     degrees = torch.bincount(kept[0], minlength=num_nodes).to(x.dtype)
-    layout = _Layout(matrix, places[: both.shape[1]], pairs)
+    layout = _Layout(matrix, positions[: both.shape[1]], pairs)
     first, *others = model.stages()
     with torch.no_grad():
         start = first(x)

@@ -44,13 +44,13 @@ def csr_of(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> dict[str, Ma
     Raises:
         GradientError: no normalisation fits its `adj_norm_func`.
     """
-    found: dict[str, MatrixOf] = {}
+    result: dict[str, MatrixOf] = {}
     if "adj_t" in adapter.convention.roles:
-        found["adj_t"] = _csr(edge_index.flip(0), num_nodes, Normalisation(0.0, 0.0, 0.0))
+        result["adj_t"] = _csr(edge_index.flip(0), num_nodes, Normalisation(0.0, 0.0, 0.0))
     if "adj" in adapter.convention.roles:
         plain = adapter.adjacency(edge_index, num_nodes)
-        found["adj"] = _each(plain, edge_index, num_nodes, _csr_like)
-    return found
+        result["adj"] = _each(plain, edge_index, num_nodes, _csr_like)
+    return result
 
 
 def as_called(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> dict[str, MatrixOf]:
@@ -58,11 +58,11 @@ def as_called(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> dict[str,
 
     The gradient of a product with such a matrix takes a dense N x N matrix: 4 N^2 bytes.
     """
-    found = csr_of(adapter, edge_index, num_nodes)
-    if "adj" in found:
+    result = csr_of(adapter, edge_index, num_nodes)
+    if "adj" in result:
         plain = adapter.adjacency(edge_index, num_nodes)
-        found["adj"] = _each(plain, edge_index, num_nodes, _same_layout)
-    return found
+        result["adj"] = _each(plain, edge_index, num_nodes, _same_layout)
+    return result
 
 
 def _each(
@@ -121,10 +121,10 @@ def _normalisation(plain: Tensor, edge_index: Tensor, num_nodes: int) -> Normali
         norm = Normalisation(left, right, loop)
         rows, columns = norm.places(edge_index, num_nodes)
         values = norm.entries(edge_index, num_nodes, ones)
-        wanted = coo_matrix(rows, columns, values, num_nodes)
-        largest = float(wanted.values().max()) if rows.numel() else 0.0
+        requested = coo_matrix(rows, columns, values, num_nodes)
+        largest = float(requested.values().max()) if rows.numel() else 0.0
         factor = float(flat.values().max()) / largest if largest and flat._nnz() else 1.0
-        error = (flat - factor * wanted).coalesce().values().abs()
+        error = (flat - factor * requested).coalesce().values().abs()
         if not error.numel() or float(error.max()) <= _TOLERANCE * abs(factor) * largest:
             return Normalisation(left, right, loop, factor)
     raise GradientError("adj_norm_func is not one of the known normalisations by degrees")
@@ -178,9 +178,9 @@ def pair_graph(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> PairGraph:
         pairs: int64 [2, m], each once, in one direction.
         num_nodes: N.
     """
-    places = _places(edge_index, pairs, num_nodes)
-    edges = torch.cat([edge_index[:, places < 0], pairs, pairs.flip(0)], dim=1)
-    return PairGraph(edges, _present(places, pairs))
+    positions = _places(edge_index, pairs, num_nodes)
+    edges = torch.cat([edge_index[:, positions < 0], pairs, pairs.flip(0)], dim=1)
+    return PairGraph(edges, _present(positions, pairs))
 
 
 def first_valid_weighting(
@@ -199,11 +199,11 @@ def first_valid_weighting(
         pairs: int64 [2, m].
     """
     x = x.detach()
-    found = _first_valid(adapter, x, edge_index, pairs)
-    if found is None and have_effect(lambda: adapter(x, edge_index)):
-        found = _first_valid(replace(adapter, within=averages), x, edge_index, pairs)
-        return None if found is None else _of_averages(found)
-    return found
+    result = _first_valid(adapter, x, edge_index, pairs)
+    if result is None and have_effect(lambda: adapter(x, edge_index)):
+        result = _first_valid(replace(adapter, within=averages), x, edge_index, pairs)
+        return None if result is None else _of_averages(result)
+    return result
 
 
 def _first_valid(
@@ -407,9 +407,9 @@ def _part(x: Tensor, edge_index: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor,
         nodes = torch.cat([inside.nonzero().squeeze(1), last[None]])
     else:
         nodes = inside.nonzero().squeeze(1)
-    places = torch.zeros_like(inside, dtype=torch.int64)
-    places[nodes] = torch.arange(nodes.numel(), device=nodes.device)
-    return nodes, places[edges], places[chosen]
+    positions = torch.zeros_like(inside, dtype=torch.int64)
+    positions[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+    return nodes, positions[edges], positions[chosen]
 
 
 def _places(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
@@ -418,8 +418,8 @@ def _places(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
     if not of_pairs.numel():
         return torch.full_like(of_edges, -1)
     keys, order = of_pairs.sort()
-    places = torch.searchsorted(keys, of_edges).clamp_(max=keys.numel() - 1)
-    return torch.where(keys[places] == of_edges, order[places], -1)
+    positions = torch.searchsorted(keys, of_edges).clamp_(max=keys.numel() - 1)
+    return torch.where(keys[positions] == of_edges, order[positions], -1)
 
 
 def _present(places: Tensor, pairs: Tensor) -> Tensor:

@@ -144,8 +144,10 @@ class DeltaTrials:
             for number, (u, o) in enumerate(zip(sent, sums, strict=True)):
                 self._sent[number][reach.inputs(number)] = u
                 self._sums[number][reach.outputs(number)] = o
-            places = self._place[reach.last]
-            self._logits = self._logits.index_copy(0, places[places >= 0], logits[places >= 0])
+            positions = self._place[reach.last]
+            self._logits = self._logits.index_copy(
+                0, positions[positions >= 0], logits[positions >= 0]
+            )
         self._codes = _toggled(self._codes, self._both_codes(pairs))
         self._index()
         if reach is None:
@@ -277,11 +279,11 @@ class DeltaTrials:
         self, sums: Tensor, rows: Tensor, at: Tensor, values: Tensor, source: Tensor | None = None
     ) -> None:
         """Add values, of which `source` selects one for each, to the sums of those rows `at`."""
-        places, inside = self._row_set.places(rows, at)
+        positions, inside = self._row_set.places(rows, at)
         if not bool(inside.all()):
-            places = places[inside]
+            positions = positions[inside]
             source = inside.nonzero().squeeze(1) if source is None else source[inside]
-        sums.index_add_(0, places, values if source is None else values.index_select(0, source))
+        sums.index_add_(0, positions, values if source is None else values.index_select(0, source))
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,9 +332,9 @@ class _RowSet:
             self._places = self._places.new_zeros(size)
         for part in parts:
             self._marks[part] = True
-        found = self._marks[:size].nonzero().squeeze(1)
-        self._marks[found] = False
-        return found
+        result = self._marks[:size].nonzero().squeeze(1)
+        self._marks[result] = False
+        return result
 
     def places(self, rows: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
         """Return the positions of rows among distinct ones, and which of them are there, bool."""
@@ -340,16 +342,16 @@ class _RowSet:
             return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
         self._places[rows] = torch.arange(rows.numel(), device=rows.device)
         # Others have the places of earlier calls.
-        found = self._places.index_select(0, wanted).clamp_(max=rows.numel() - 1)
-        return found, rows.index_select(0, found) == wanted
+        result = self._places.index_select(0, wanted).clamp_(max=rows.numel() - 1)
+        return result, rows.index_select(0, result) == wanted
 
 
 def _among(codes: Tensor, wanted: Tensor) -> Tensor:
     """Return bool [m]: which are among the ascending codes [e]."""
     if not codes.numel():
         return torch.zeros_like(wanted, dtype=torch.bool)
-    places = torch.searchsorted(codes, wanted).clamp(max=codes.numel() - 1)
-    return codes[places] == wanted
+    positions = torch.searchsorted(codes, wanted).clamp(max=codes.numel() - 1)
+    return codes[positions] == wanted
 
 
 def _toggled(codes: Tensor, changed: Tensor) -> Tensor:
@@ -359,11 +361,11 @@ def _toggled(codes: Tensor, changed: Tensor) -> Tensor:
     kept = torch.ones_like(codes, dtype=torch.bool)
     kept[torch.searchsorted(codes, changed[there])] = False
     codes, new = codes[kept], changed[~there]
-    places = torch.searchsorted(codes, new) + torch.arange(new.numel(), device=codes.device)
+    positions = torch.searchsorted(codes, new) + torch.arange(new.numel(), device=codes.device)
     merged = codes.new_empty(codes.numel() + new.numel())
     old = torch.ones_like(merged, dtype=torch.bool)
-    old[places] = False
-    merged[places], merged[old] = new, codes
+    old[positions] = False
+    merged[positions], merged[old] = new, codes
     return merged
 
 

@@ -169,19 +169,19 @@ def fitted_normalisations(
     calls: Sequence[PropagateCall],
 ) -> dict[nn.Module, Normalisation] | None:
     """Return the normalisation that fits each layer; None if a layer has none, or several."""
-    found: dict[nn.Module, Normalisation] = {}
+    result: dict[nn.Module, Normalisation] = {}
     for call in calls:
         errors = [error(norm, call) for norm in NORMALISATIONS]
         least = min(errors)
         if not least <= SAME:  # also for NaN
             return None
-        norm = found.setdefault(
+        norm = result.setdefault(
             call.layer,
             next(f for f, e in zip(NORMALISATIONS, errors, strict=True) if e <= least + _TIED),
         )
         if not errors[NORMALISATIONS.index(norm)] <= SAME:
             return None
-    return found
+    return result
 
 
 def error(norm: Normalisation, call: PropagateCall) -> float:
@@ -304,13 +304,13 @@ def _maps(call: PropagateCall, module: nn.Module) -> list[Tensor]:
     width = call.sent.shape[1]
     for owner in (call.layer, module):
         matrices = [parameter.detach() for parameter in owner.parameters() if parameter.dim() == 2]
-        found = [
+        result = [
             matrix if matrix.shape[0] == width else matrix.T
             for matrix in matrices
             if width in matrix.shape
         ]
-        if found:
-            return found
+        if result:
+            return result
     return []
 
 
@@ -328,13 +328,13 @@ def _basis(gradient: Tensor, maps: list[Tensor]) -> Tensor | None:
     if not maps or sum(matrix.shape[1] for matrix in maps) >= width:
         return None
     basis = torch.linalg.qr(torch.cat(maps, dim=1)).Q
-    places = gradient @ basis
+    positions = gradient @ basis
     direction = fixed_noise((width,), gradient)
-    whole, inside = gradient @ direction, places @ (basis.T @ direction)
+    whole, inside = gradient @ direction, positions @ (basis.T @ direction)
     if not float((whole - inside).abs().max()) <= SAME * float(whole.abs().max()):
         return None
     # Some maps are applied to something else, such as a node's own features.
-    squares, vectors = torch.linalg.eigh(places.T.double() @ places.double())
+    squares, vectors = torch.linalg.eigh(positions.T.double() @ positions.double())
     kept: Tensor = basis @ vectors[:, squares > _NOTHING * squares[-1]].to(basis.dtype)
     return kept
 
@@ -407,9 +407,9 @@ class LayerFactors:
             return None
         with torch.enable_grad():
             value = objective(output)
-        found = gradients_of(value, module, calls, self._norms)
-        entries = found.inputs.numel() + found.outputs.numel()
-        return found if entries <= MOST_ENTRIES else None
+        result = gradients_of(value, module, calls, self._norms)
+        entries = result.inputs.numel() + result.outputs.numel()
+        return result if entries <= MOST_ENTRIES else None
 
     def _found(self, adapter: Adapter, x: Tensor, edge_index: Tensor) -> Normalisations:
         if not layers_of(adapter.module):
@@ -467,7 +467,7 @@ def _verified_normalisations(
         return {}
     with torch.enable_grad():
         value = _some_objective(output)
-    found = gradients_of(value, adapter.module, calls, norms).at(pairs)
+    result = gradients_of(value, adapter.module, calls, norms).at(pairs)
     weights = of_pairs.present.to(x.dtype).requires_grad_()
     with torch.enable_grad(), isolated_randomness(0):
         weighted = weighting(adapter, of_pairs.edge_index, num_nodes)
@@ -476,7 +476,7 @@ def _verified_normalisations(
     if not bool(expected.any()):
         return None
     size = expected.abs().max()
-    same = agrees(Answers((), found / size), Answers((), expected / size), size, kinks=EXACT)
+    same = agrees(Answers((), result / size), Answers((), expected / size), size, kinks=EXACT)
     return norms if same else {}
 
 
@@ -502,8 +502,8 @@ def _part(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
         inside[added] = True
         around = torch.unique(edge_index[1][inside[edge_index[0]] & ~inside[edge_index[1]]])
         added = around[: TRIAL_NODES - int(inside.sum())]
-    places = torch.cumsum(inside, 0) - 1
-    return inside.nonzero().squeeze(1), places[edge_index[:, inside[edge_index].all(dim=0)]]
+    positions = torch.cumsum(inside, 0) - 1
+    return inside.nonzero().squeeze(1), positions[edge_index[:, inside[edge_index].all(dim=0)]]
 
 
 def _some_pairs(edge_index: Tensor, num_nodes: int) -> Tensor:

@@ -201,8 +201,8 @@ def _normalisations(adapter: Adapter, x: Tensor, edge_index: Tensor) -> list[Nor
     _, calls = recorded(adapter.module, partial(adapter, x, edge_index), graph)
     if any(call.graph is not graph for call in calls):
         return []
-    found = fitted_normalisations(calls)
-    return [found[call.layer] for call in calls] if found else []
+    result = fitted_normalisations(calls)
+    return [result[call.layer] for call in calls] if result else []
 
 
 def _agreeing(
@@ -235,8 +235,8 @@ def _agree(
         pairs = moves.pairs[:, moves.owner == candidate]
         expected.append(own_logits(_flipped(edge_index, pairs, num_nodes)))
         of_candidate = changed.owner == candidate
-        places, logits = changed.place[of_candidate], changed.logits[of_candidate]
-        outputs.append(trials.logits().index_copy(0, places, logits))
+        positions, logits = changed.place[of_candidate], changed.logits[of_candidate]
+        outputs.append(trials.logits().index_copy(0, positions, logits))
     return agrees(Answers(tuple(outputs)), Answers(tuple(expected)), expected[0])
 
 

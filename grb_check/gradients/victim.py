@@ -251,11 +251,11 @@ class Victim:
         part = None if hops is None else receptive_part(targets, hops, edge_index, num_nodes)
         if part is None:
             return None
-        nodes, edges, places = part
+        nodes, edges, positions = part
         old, new = nodes[nodes < x.shape[0]], nodes[nodes >= x.shape[0]] - x.shape[0]
         forward = self.on_topology(edges, nodes.numel())
         fixed = x[old]
-        return lambda injected: forward(torch.cat([fixed, injected[new]]))[places]
+        return lambda injected: forward(torch.cat([fixed, injected[new]]))[positions]
 
     def _linked(
         self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
@@ -299,8 +299,8 @@ class Victim:
             one_for=self.adapter.one_for,
         )
         for what, given in (("features", features), ("edge weights", weights)):
-            wanted = given is not None and given.requires_grad and torch.is_grad_enabled()
-            if wanted and not logits.requires_grad:
+            requested = given is not None and given.requires_grad and torch.is_grad_enabled()
+            if requested and not logits.requires_grad:
                 raise GradientError(
                     f"model {self.name}: its logits have no gradient in its {what}; check that its "
                     f"forward does not use torch.no_grad, detach or numpy"

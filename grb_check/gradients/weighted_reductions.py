@@ -135,13 +135,13 @@ class EdgeLookup:
             raise GradientError("a layer passes messages between nodes that are not in the graph")
         loops = edge_index[0] == edge_index[1]
         keys, order = self._keys()
-        wanted = self._key(edge_index)
-        places = torch.searchsorted(keys, wanted).clamp_(max=max(0, keys.numel() - 1))
-        found = keys[places] == wanted if keys.numel() else torch.zeros_like(loops)
-        if not bool((found | loops).all()):
+        requested = self._key(edge_index)
+        positions = torch.searchsorted(keys, requested).clamp_(max=max(0, keys.numel() - 1))
+        result = keys[positions] == requested if keys.numel() else torch.zeros_like(loops)
+        if not bool((result | loops).all()):
             raise GradientError("a layer passes messages along edges that are not in the graph")
         padded = torch.cat([given, given.new_ones(1)])
-        return padded[torch.where(loops, given.numel(), _at(order, places, loops))]
+        return padded[torch.where(loops, given.numel(), _at(order, positions, loops))]
 
     def _keys(self) -> tuple[Tensor, Tensor]:
         if self._sorted is None:
@@ -283,8 +283,8 @@ class _WeightedReductions(TorchFunctionMode):
             return (self._sum if func in _SUMS else self._reduced)(func, *given, **others)
         if func is torch.bincount and self.weights_of(first_argument(args, kwargs), 0) is not None:
             return self._count(*args, **kwargs)
-        made = func is torch.sparse_coo_tensor and (len(args) > 1 or "values" in kwargs)
-        if made and self.of_matrices:
+        created = func is torch.sparse_coo_tensor and (len(args) > 1 or "values" in kwargs)
+        if created and self.of_matrices:
             args, kwargs = (), self._of_sparse(**dict(zip(_SPARSE, args, strict=False)), **kwargs)
         elif func is Tensor.__setitem__:
             args = self._of_dense(*args)
@@ -376,7 +376,9 @@ class _WeightedReductions(TorchFunctionMode):
     def _of_dense(self, matrix: Tensor, places: Any, values: Any) -> tuple[Any, ...]:
         """Return the arguments of an assignment with weights in the values of a dense matrix."""
         pair = isinstance(places, tuple) and len(places) == 2
-        if not pair or not all(isinstance(place, Tensor) and place.dim() == 1 for place in places):
+        if not pair or not all(
+            isinstance(position, Tensor) and position.dim() == 1 for position in places
+        ):
             return matrix, places, values
         weights = self.weights_of(places[1], 0) if matrix.is_floating_point() else None
         if weights is None or places[0].shape != places[1].shape:

@@ -252,8 +252,8 @@ def entry(text: str) -> ZooModel:
     Raises:
         UsageError: there is none; the message lists the nearest name and all names.
     """
-    wanted = text.strip().lower()
+    requested = text.strip().lower()
     for each in ZOO.values():
-        if wanted in (each.name, each.title.lower(), each.target.lower()):
+        if requested in (each.name, each.title.lower(), each.target.lower()):
             return each
-    raise unknown("reference model", wanted.rpartition(":")[2], tuple(ZOO))
+    raise unknown("reference model", requested.rpartition(":")[2], tuple(ZOO))

@@ -110,8 +110,8 @@ def averages(rows: Sequence[CaseRecord]) -> list[Averages]:
         if is_node_id(row.node_id) and base_name(case.attack) != WORST and row.result != "skip":
             key = (case.model, case.dataset, case.difficulty, split_budget(case.attack)[1])
             groups.setdefault(key, []).append(row)
-    found = [_averages(members) for members in groups.values()]
-    return [each for each in found if each is not None]
+    result = [_averages(members) for members in groups.values()]
+    return [each for each in result if each is not None]
 
 
 def _averages(rows: Sequence[CaseRecord]) -> Averages | None:

@@ -152,7 +152,7 @@ def find_boards(models: ComparisonModels, sources: Sequence[Source], places: Pla
         if not published:
             raise _no_published_board(sources)
     given = [_from_file(path, names) for path in models.files]
-    found: dict[str, tuple[Board, ...]] = {}
+    result: dict[str, tuple[Board, ...]] = {}
     notes = []
     for name in names:
         boards = [published[name]] if name in published else []
@@ -163,10 +163,10 @@ def find_boards(models: ComparisonModels, sources: Sequence[Source], places: Pla
             notes += _not_measured(board) if models.zoo else []
         boards += [board for board in given if board.dataset == name]
         _check_boards(boards, places)
-        found[name] = tuple(boards)
+        result[name] = tuple(boards)
         if not boards:
             notes.append(f"no rank on {name}: {FLAG} names no leaderboard of it")
-    return Boards(of=found, notes=tuple(notes))
+    return Boards(of=result, notes=tuple(notes))
 
 
 def _check_attacks(boards: Mapping[str, Sequence[Board]], cases: Sequence[Case]) -> None:

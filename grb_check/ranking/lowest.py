@@ -201,7 +201,7 @@ def deltas(rows: Sequence[CaseRecord]) -> list[Delta]:
     several, models = _several(rows), _by_model(rows, _where)
     low = {row.outcome.model for row in rows if row.outcome is not None and row.below_floor}
     incomplete = _incomplete(rows)
-    found = []
+    result = []
     for model, groups in models.items():
         for budget in dict.fromkeys(where.budget for where in groups):
             label = model if several else ""
@@ -209,12 +209,12 @@ def deltas(rows: Sequence[CaseRecord]) -> list[Delta]:
             own = {where: attacks for where, attacks in groups.items() if where.budget == budget}
             if model in low:
                 why = f"the clean accuracy of {model} is below the floor"
-                found.append(replace(head, why_none=why))
+                result.append(replace(head, why_none=why))
             elif model in incomplete:
-                found.append(replace(head, why_none=f"a case of {model} has no figures"))
+                result.append(replace(head, why_none=f"a case of {model} has no figures"))
             else:
-                found.append(_filled(head, _drops(own), _reference_drops(own)))
-    return found
+                result.append(_filled(head, _drops(own), _reference_drops(own)))
+    return result
 
 
 def _several(rows: Sequence[CaseRecord]) -> bool:
@@ -233,15 +233,15 @@ def _by_model(
     rows: Sequence[CaseRecord], group_of: Callable[[Outcome], Group]
 ) -> dict[str, dict[Group, dict[str, Outcome]]]:
     """Return model -> comparable cases -> attack -> outcome."""
-    found: dict[str, dict[Group, dict[str, Outcome]]] = {}
+    result: dict[str, dict[Group, dict[str, Outcome]]] = {}
     for row in rows:
         outcome = row.outcome
         if outcome is None or base_name(outcome.case.attack) == WORST:
             continue
         case = outcome.case
-        attacks = found.setdefault(outcome.model, {}).setdefault(group_of(outcome), {})
+        attacks = result.setdefault(outcome.model, {}).setdefault(group_of(outcome), {})
         attacks[f"{case.scenario}/{case.attack}"] = outcome
-    return found
+    return result
 
 
 def _where(outcome: Outcome) -> Where:

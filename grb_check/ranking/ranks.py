@@ -35,8 +35,8 @@ class RankedEntry:
 
 def ranked(figures: Mapping[str, float], best: Literal["highest", "lowest"]) -> list[RankedEntry]:
     """Return the names in order, the best first."""
-    found = sorted(ranks(figures, best=best).items(), key=lambda each: each[1])
-    return [RankedEntry(rank, name, figures[name]) for name, rank in found]
+    result = sorted(ranks(figures, best=best).items(), key=lambda each: each[1])
+    return [RankedEntry(rank, name, figures[name]) for name, rank in result]
 
 
 def by_effect(rows: Sequence[CaseRecord]) -> dict[tuple[str, str], list[RankedEntry]]:
@@ -160,7 +160,7 @@ def ranks_of(
         gate: has the clean floor.
     """
     models = _models(rows, missing, gate)
-    found = [
+    result = [
         _weighted(model, board) for model in models for board in boards.of.get(model.dataset, ())
     ]
     of_cases = {
@@ -174,7 +174,7 @@ def ranks_of(
         if row.unranked and (row.label or boards.of.get(row.dataset))
     ]
     return Ranks(
-        standings=tuple(each for each in found if each is not None),
+        standings=tuple(each for each in result if each is not None),
         of_cases={node_id: each for node_id, each in of_cases.items() if each},
         notes=(*reasons, *boards.notes),
     )
@@ -198,15 +198,15 @@ def comparisons(
     for model in _models(rows, missing, gate):
         if model.accuracies:
             groups.setdefault(model.place, {})[model.name] = model.accuracies
-    found = {}
-    for place, models in groups.items():
+    result = {}
+    for position, models in groups.items():
         first, *others = models.values()
         common = [row for row in first if all(row in other for other in others)]
         attacks = [row for row in common if row != NO_ATTACK]
         if len(models) > 1 and attacks:
-            found[place] = _by_weighted(models, common)
-            found |= {f"{place}/{row}": _by_weighted(models, [row]) for row in attacks}
-    return found
+            result[position] = _by_weighted(models, common)
+            result |= {f"{position}/{row}": _by_weighted(models, [row]) for row in attacks}
+    return result
 
 
 def standings_of(outcome: Outcome, boards: Boards, gate: Gate) -> tuple[Standing, ...]:
@@ -249,9 +249,9 @@ def rank_over_difficulties(
     Returns:
         None if the model is not ranked at one of them.
     """
-    found = [_weighted_beside(model, board) for model in _models(rows, (), gate)]
-    sides = [each for each in found if each is not None]
-    if not sides or len(sides) < len(found):
+    result = [_weighted_beside(model, board) for model in _models(rows, (), gate)]
+    sides = [each for each in result if each is not None]
+    if not sides or len(sides) < len(result):
         return None
     own = statistics.fmean(mine for mine, _ in sides)
     others = [statistics.fmean(each[name] for _, each in sides) for name in board.defences]
@@ -341,12 +341,12 @@ def _weighted_lowest(accuracies: Accuracies, rows: Iterable[str]) -> float:
 
 def _weighted(model: _Model, board: Board) -> Standing | None:
     """Rank by weighted accuracy over the attacks that model and leaderboard share."""
-    found = _weighted_beside(model, board)
-    if found is None:
+    result = _weighted_beside(model, board)
+    if result is None:
         return None
     missing = tuple(attack for attack in board.attacks if attack not in model.accuracies)
     attacks = len(board.attacks) - len(missing)
-    return _standing(model, board, *found, attacks=attacks, missing=missing)
+    return _standing(model, board, *result, attacks=attacks, missing=missing)
 
 
 def _weighted_beside(model: _Model, board: Board) -> tuple[float, dict[str, float]] | None:

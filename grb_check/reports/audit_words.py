@@ -48,17 +48,17 @@ def gap_lines(entries: Sequence[Lowest]) -> list[str]:
         if entry.gap > WIDE:
             wide.setdefault(entry.model, []).append(entry)
     lines = []
-    for model, found in wide.items():
-        found.sort(key=lambda entry: -entry.gap)
-        more = f" and {count(len(found) - 1, 'more place')}" if found[1:] else ""
-        black_box, adaptive = found[0].black_box, found[0].adaptive
+    for model, result in wide.items():
+        result.sort(key=lambda entry: -entry.gap)
+        more = f" and {count(len(result) - 1, 'more place')}" if result[1:] else ""
+        black_box, adaptive = result[0].black_box, result[0].adaptive
         assert black_box is not None
         assert adaptive is not None
         lines.append(
             f"{model}: its robustness does not hold against an attacker who knows the model: "
             f"{black_box.accuracy.mean:.1%} under {black_box.attack}, "
             f"{adaptive.accuracy.mean:.1%} under {adaptive.attack} "
-            f"({found[0].id}{more})"
+            f"({result[0].id}{more})"
         )
     return lines
 
@@ -83,11 +83,11 @@ def delta_lines(entries: Sequence[Delta]) -> list[str]:
 def suite_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> dict[str, str]:
     """Return JUnit's properties of the suite."""
     properties = {
-        f"{PREFIX}.lowest_{name}.{low.id}": f"{found.attack} {found.accuracy.mean:.4f}, "
-        f"drop {found.drop.mean:.4f}"
+        f"{PREFIX}.lowest_{name}.{low.id}": f"{result.attack} {result.accuracy.mean:.4f}, "
+        f"drop {result.drop.mean:.4f}"
         for low in lows
-        for name, found in (("black_box", low.black_box), ("adaptive", low.adaptive))
-        if found is not None
+        for name, result in (("black_box", low.black_box), ("adaptive", low.adaptive))
+        if result is not None
     }
     for number, text in enumerate(gap_lines(lows)):
         properties[f"{PREFIX}.gap.{number}"] = text
@@ -205,12 +205,12 @@ def _conclusion(model: str, own: Sequence[CaseRecord], record: RunRecord) -> tup
 
 def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
     """Return whether an adaptive attack of a threat has a finding."""
-    place = entry.model, entry.dataset, entry.difficulty, entry.threat
+    position = entry.model, entry.dataset, entry.difficulty, entry.threat
     outcomes = [row.outcome for row in record.cases if row.outcome is not None]
     return any(
         outcome.adaptive
         and outcome.findings
-        and place
+        and position
         == (outcome.model, outcome.case.dataset, outcome.case.difficulty, threat_name(outcome.case))
         for outcome in outcomes
     )
@@ -257,12 +257,12 @@ def _doubts(own: Sequence[CaseRecord], record: RunRecord) -> list[str]:
     missing = [case for case in lost if (case.model, case.dataset) == group]
     failed = sum(row.outcome is None for row in own) + len(missing)
     doubted = sum(bool(row.outcome and row.outcome.findings) for row in own)
-    found = []
+    result = []
     if failed:
-        found.append(f"{count(failed, 'case')} without figures may hold stronger attacks")
+        result.append(f"{count(failed, 'case')} without figures may hold stronger attacks")
     if doubted:
-        found.append(f"diagnostics doubt {count(doubted, 'case')}")
-    return found
+        result.append(f"diagnostics doubt {count(doubted, 'case')}")
+    return result
 
 
 def _model_of(row: CaseRecord, record: RunRecord) -> str:

@@ -43,7 +43,7 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
     measured = {
         row.id: row.outcome for row in rows if row.outcome is not None and is_node_id(row.node_id)
     }
-    for found, why in (
+    for result, why in (
         (
             [name for name, each in measured.items() if len(each.repeats) > repeats],
             f"measured in {ENOUGH} repeats: more was lost in the first {repeats} than undefended "
@@ -60,20 +60,20 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
             "--grb-threshold, or compare with a --grb-baseline",
         ),
     ):
-        if found:
-            said.add(f"{count(len(found), 'case')} ({_some(found)}) {why}")
+        if result:
+            said.add(f"{count(len(result), 'case')} ({_some(result)}) {why}")
     return sorted(said)
 
 
 def diagnostic_notes(rows: Sequence[CaseRecord]) -> list[str]:
     """Return one line for each diagnostic with a finding, with its most extreme figure."""
     outcomes = _outcomes(rows)
-    found: dict[str, list[tuple[Finding, str]]] = {}
+    result: dict[str, list[tuple[Finding, str]]] = {}
     for outcome in outcomes:
         for finding in outcome.findings:
-            found.setdefault(finding.name, []).append((finding, _name(outcome, outcomes)))
+            result.setdefault(finding.name, []).append((finding, _name(outcome, outcomes)))
     lines = []
-    for name, entries in sorted(found.items()):
+    for name, entries in sorted(result.items()):
         entries.sort(key=lambda entry: -abs(entry[0].figure - entry[0].limit))
         text = entries[0][0].text
         lines.append(f"{name} ({_some([case for _, case in entries])}): {text}; {anchor(name)}")

@@ -230,10 +230,10 @@ def _of_gcn(outcome: Outcome) -> float:
 
 
 def _by_level(outcomes: Sequence[Outcome]) -> Levels:
-    found: dict[str, list[Outcome]] = {}
+    result: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        found.setdefault(outcome.case.difficulty, []).append(outcome)
-    return found
+        result.setdefault(outcome.case.difficulty, []).append(outcome)
+    return result
 
 
 def _range(levels: Levels, left: Callable[[Outcome], float]) -> str:

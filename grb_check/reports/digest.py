@@ -169,8 +169,8 @@ class Line:
     @property
     def test(self) -> str:
         """Node id of a user's own test, without parameters; empty for a built-in case."""
-        found = self.row.node_id
-        return "" if is_node_id(found) else fit(found.partition("[")[0])
+        result = self.row.node_id
+        return "" if is_node_id(result) else fit(result.partition("[")[0])
 
     @property
     def limit(self) -> float | None:
@@ -255,35 +255,35 @@ class Digest:
     @cached_property
     def counts(self) -> dict[Status, int]:
         """Number of cases of each status, zeros included."""
-        found = Counter(line.status for line in self.lines)
-        found["missing"] += len(self.unknown)
-        return {status: found[status] for status in STATUSES}
+        result = Counter(line.status for line in self.lines)
+        result["missing"] += len(self.unknown)
+        return {status: result[status] for status in STATUSES}
 
     @cached_property
     def groups(self) -> dict[tuple[str, str], list[Line]]:
         """(model, dataset) -> its cases, in order."""
-        found: dict[tuple[str, str], list[Line]] = {}
+        result: dict[tuple[str, str], list[Line]] = {}
         for line in self.lines:
-            found.setdefault(line.group, []).append(line)
-        return found
+            result.setdefault(line.group, []).append(line)
+        return result
 
     @cached_property
     def bad(self) -> list[Line]:
         """Cases that keep the run from being green, those farthest beyond their limit first."""
-        found = [line for line in self.lines if line.status in BAD]
-        return sorted(found, key=lambda line: (STATUSES.index(line.status), -line.severity))
+        result = [line for line in self.lines if line.status in BAD]
+        return sorted(result, key=lambda line: (STATUSES.index(line.status), -line.severity))
 
     @cached_property
     def unsure(self) -> list[Line]:
         """Cases in `UNSURE`, warnings first."""
-        found = [line for line in self.lines if line.status in UNSURE]
-        return sorted(found, key=lambda line: STATUSES.index(line.status))
+        result = [line for line in self.lines if line.status in UNSURE]
+        return sorted(result, key=lambda line: STATUSES.index(line.status))
 
     @property
     def expected(self) -> list[Line]:
         """Cases that are expected to fail, those that passed first."""
-        found = [line for line in self.lines if line.status in ("xpass", "xfail")]
-        return sorted(found, key=lambda line: STATUSES.index(line.status))
+        result = [line for line in self.lines if line.status in ("xpass", "xfail")]
+        return sorted(result, key=lambda line: STATUSES.index(line.status))
 
     @property
     def trouble(self) -> str:
@@ -331,23 +331,25 @@ class Digest:
         """Failures besides those of cases: baseline, audit, data."""
         models, kept = self.record.settings.models, self.baseline
         alone = models[0].label if len(models) == 1 else ""
-        found: list[OtherFailure] = []
+        result: list[OtherFailure] = []
         for reference, each in kept.joint_tests if kept is not None else ():
             if each.failed:
                 text = f"{each.scope}: {each.comparison.text}"
-                found.append(OtherFailure(f"{reference} on {each.name}", each.model or alone, text))
-        found += [
+                result.append(
+                    OtherFailure(f"{reference} on {each.name}", each.model or alone, text)
+                )
+        result += [
             OtherFailure(f"audit on {each.dataset}", each.model or alone, each.text)
             for each in conclusions(self.record)
             if each.falls
         ]
         if self.record.settings.gate.strict_diagnostics:
-            found += map(_found_late, filter(_doubted, self.lines))
+            result += map(_found_late, filter(_doubted, self.lines))
         if self.unasked:
-            found.append(OtherFailure("no baseline", "", self.unasked))
+            result.append(OtherFailure("no baseline", "", self.unasked))
         for name, text in self.inconsistent.items():
-            found.append(OtherFailure(f"graph of {name}", "", text))
-        return [OtherFailure(fit(each.name), fit(each.model), fit(each.text)) for each in found]
+            result.append(OtherFailure(f"graph of {name}", "", text))
+        return [OtherFailure(fit(each.name), fit(each.model), fit(each.text)) for each in result]
 
     @property
     def green(self) -> bool:
@@ -461,8 +463,8 @@ def limits_of(record: RunRecord) -> list[tuple[str, str]]:
 def compared(digest: Digest) -> list[Line]:
     """Return the cases that were compared with the baseline, the worst results first."""
     order = ("fail", "inconclusive", "incomparable", "new", "pass", "equal")
-    found = [(line, line.comparison) for line in digest.lines]
-    known = [(order.index(each.result), line) for line, each in found if each is not None]
+    result = [(line, line.comparison) for line in digest.lines]
+    known = [(order.index(each.result), line) for line, each in result if each is not None]
     return [line for _, line in sorted(known, key=lambda entry: entry[0])]
 
 
@@ -485,9 +487,9 @@ def _status(row: CaseRecord) -> Status:
     if row.result != "pass":
         return row.result
     verdict = row.verdict.result if row.verdict is not None else "pass"
-    found: set[Status] = {"inconclusive"} if _is_inconclusive(row) else set()
-    found.add("pass" if verdict == "fail" else verdict)  # a test of the user may pass all the same
-    return min(found, key=STATUSES.index)
+    result: set[Status] = {"inconclusive"} if _is_inconclusive(row) else set()
+    result.add("pass" if verdict == "fail" else verdict)  # a test of the user may pass all the same
+    return min(result, key=STATUSES.index)
 
 
 def _is_inconclusive(row: CaseRecord) -> bool:

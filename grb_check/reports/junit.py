@@ -89,7 +89,7 @@ def comparison_properties(comparison: Comparison, reference: str = "baseline") -
 
 def suite_properties(digest: Digest) -> dict[str, str]:
     """Return the properties of the whole run: models, settings, orders, ranks and curves."""
-    record, found = digest.record, digest.summary
+    record, result = digest.record, digest.summary
     properties = {
         "grb.models": ", ".join(
             f"{model.label}={model.target}" for model in record.settings.models
@@ -98,22 +98,22 @@ def suite_properties(digest: Digest) -> dict[str, str]:
         "grb.repeats": str(record.settings.repeats),
     }
     properties |= note_properties(record)
-    for group, attacks in found.attacks.items():
+    for group, attacks in result.attacks.items():
         properties[f"grb.attack_rank.{group}"] = ranked(attacks)
     for name, curve in digest.named_curves:
         properties[f"grb.curve.{name}"] = curve_points(curve)
-    properties |= audit_words.suite_properties(found.lowest, found.delta)
+    properties |= audit_words.suite_properties(result.lowest, result.delta)
     properties |= {f"grb.conclusion.{n}": text for n, text in enumerate(conclusions(record))}
     audits = audit_words.conclusions(record)
     properties |= {f"grb.audit.{n}": each.text for n, each in enumerate(audits)}
     for suffix, models in (
-        ("", found.models),
-        ("_black_box", found.models_black_box),
-        ("_adaptive", found.models_adaptive),
+        ("", result.models),
+        ("_black_box", result.models_black_box),
+        ("_adaptive", result.models_adaptive),
     ):
         if len(models) > 1:
             properties[f"grb.model_rank{suffix}"] = ranked(models)
-    return properties | conclusion.suite_properties(record.ranks.standings, found.comparisons)
+    return properties | conclusion.suite_properties(record.ranks.standings, result.comparisons)
 
 
 def note_properties(record: RunRecord) -> dict[str, str]:

@@ -34,8 +34,8 @@ def junit_text(digests: Sequence[Digest]) -> str:
     """Return the document. Times are in seconds."""
     root = ET.Element("testsuites", {"name": "grb leaderboard"})
     seconds, totals = 0.0, dict.fromkeys(("tests", "failures", "errors"), 0)
-    for made in digests:
-        for suite in _suites(made):
+    for created in digests:
+        for suite in _suites(created):
             element = suite.build_xml_doc()
             spent = sum(case.elapsed_sec or 0.0 for case in suite.test_cases)
             element.attrib.pop("disabled", None)
@@ -74,7 +74,7 @@ def _case(line: Line, class_name: str) -> Any:
     outcome, case = line.row.outcome, line.row.case
     # Several tests may have the same case: those of the user are distinguished by their ids.
     own = "" if is_node_id(line.row.node_id) else f" [{line.row.node_id}]"
-    found = junit_xml.TestCase(
+    result = junit_xml.TestCase(
         fit(f"{case.cell}{own}"),
         class_name,
         elapsed_sec=round(outcome.seconds, 3) if outcome is not None else None,
@@ -82,12 +82,12 @@ def _case(line: Line, class_name: str) -> Any:
     )
     reported = line.first or WORDS[line.status]
     if line.status == "fail":
-        found.add_failure_info(reported, line.text or reported, "fail")
+        result.add_failure_info(reported, line.text or reported, "fail")
     elif line.status in ("error", "missing"):
-        found.add_error_info(reported, line.text or reported, line.status)
+        result.add_error_info(reported, line.text or reported, line.status)
     elif line.status in ("skip", "xfail"):
-        found.add_skipped_info(reported)
-    return found
+        result.add_skipped_info(reported)
+    return result
 
 
 def _table(line: Line, outcome: Outcome) -> str:
@@ -126,19 +126,19 @@ def _table(line: Line, outcome: Outcome) -> str:
 
 def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
     """Verdicts on several cases: the joint comparison with the baseline, data."""
-    ids, found = made.ids_of(group), []
+    ids, result = made.ids_of(group), []
     for reference, joint in made.baseline.joint_tests if made.baseline is not None else ():
         if joint.name in ids:
             reported = f"{joint.scope}: {joint.comparison.text}"
-            found.append(_judged(made, group, reference, not joint.failed, reported))
+            result.append(_judged(made, group, reference, not joint.failed, reported))
     for text in conclusions(made.record):
         if group_name((text.model, text.dataset)) in ids:
-            found.append(_judged(made, group, "audit", not text.falls, text.text))
+            result.append(_judged(made, group, "audit", not text.falls, text.text))
     if made.unasked:
-        found.append(_judged(made, group, "baseline", False, made.unasked))
+        result.append(_judged(made, group, "baseline", False, made.unasked))
     if group[1] in made.inconsistent:
-        found.append(_judged(made, group, "dataset", False, made.inconsistent[group[1]]))
-    return found
+        result.append(_judged(made, group, "dataset", False, made.inconsistent[group[1]]))
+    return result
 
 
 def _judged(made: Digest, group: tuple[str, str], name: str, passed: bool, reported: str) -> Any:
@@ -150,13 +150,13 @@ def _judged(made: Digest, group: tuple[str, str], name: str, passed: bool, repor
 
 def _lost(made: Digest) -> list[Any]:
     """Missing tests of unknown datasets."""
-    found = []
+    result = []
     for node_id in made.unknown:
         class_name = fit(f"{PREFIX}.{made.name}" if made.name else PREFIX)
         case = junit_xml.TestCase(node_id, class_name)
         case.add_error_info(WORDS["missing"], WORDS["missing"], "missing")
-        found.append(case)
-    return found
+        result.append(case)
+    return result
 
 
 def _class_name(made: Digest, group: tuple[str, str]) -> str:
@@ -169,7 +169,7 @@ def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> 
     model, dataset = group
     record, settings = made.record, made.record.settings
     outcome = next((row.outcome for line in lines if (row := line.row).outcome is not None), None)
-    found: dict[str, object] = {
+    result: dict[str, object] = {
         "grb.model": model,
         "grb.dataset": dataset,
         "grb.version": record.release,
@@ -177,22 +177,22 @@ def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> 
         "grb.repeats": settings.repeats,
     }
     if outcome is not None:
-        found |= {"grb.dataset_origin": outcome.origin, "grb.dataset_fingerprint": outcome.dataset}
-    found |= {f"grb.environment.{name}": text for name, text in record.environment.items()}
+        result |= {"grb.dataset_origin": outcome.origin, "grb.dataset_fingerprint": outcome.dataset}
+    result |= {f"grb.environment.{name}": text for name, text in record.environment.items()}
     for number, (text, origin) in enumerate(limits_of(record), 1):
-        found[f"grb.gate.{number}"] = f"{text} ({origin})" if origin else text
-    found |= note_properties(record)
+        result[f"grb.gate.{number}"] = f"{text} ({origin})" if origin else text
+    result |= note_properties(record)
     for average in made.summary.averages:
         if (fit(average.model), average.dataset) == group:
-            found |= _average_properties(average)
-    found |= _rank_properties(made, group)
+            result |= _average_properties(average)
+    result |= _rank_properties(made, group)
     for curve in made.summary.curves:
         if (fit(curve.model), curve.dataset) == group:
             name = f"{curve.difficulty}/{curve.scenario}/{curve.attack}"
-            found[f"grb.curve.{name}"] = curve_points(curve)
+            result[f"grb.curve.{name}"] = curve_points(curve)
     lows = [low for low in made.summary.lowest if (fit(low.model), low.dataset) == group]
     deltas = [each for each in made.summary.delta if fit(each.model) == model]
-    return found | suite_properties(lows, deltas)
+    return result | suite_properties(lows, deltas)
 
 
 def _average_properties(each: Averages) -> dict[str, str]:
@@ -209,23 +209,23 @@ def _average_properties(each: Averages) -> dict[str, str]:
 def _rank_properties(made: Digest, group: tuple[str, str]) -> dict[str, str]:
     """Ranks on leaderboards, of the models of the run among each other, and of the attacks."""
     model, dataset = group
-    ranks, found = made.record.ranks, {}
+    ranks, result = made.record.ranks, {}
     for standing in ranks.standings:
         if (fit(standing.model), standing.dataset) == group:
-            found[f"grb.rank.{standing.board}.{standing.difficulty}"] = (
+            result[f"grb.rank.{standing.board}.{standing.difficulty}"] = (
                 f"{rank_of(standing)}: {sentence(standing)}"
             )
     for name, models in made.summary.comparisons.items():
         for own in models:
             if fit(own.name) == model and name.startswith(f"{dataset}/"):
                 rank = f"{own.rank} of {len(models)}, {own.figure:.4f}"
-                found[f"grb.rank.run.{name.removeprefix(f'{dataset}/')}"] = rank
+                result[f"grb.rank.run.{name.removeprefix(f'{dataset}/')}"] = rank
     ids = made.ids_of(group)
     for name, order in made.summary.attacks.items():
         about, _, difficulty = name.rpartition("/")
         if about in ids:
-            found[f"grb.attack_rank.{difficulty}"] = ranked(order)
-    return found
+            result[f"grb.attack_rank.{difficulty}"] = ranked(order)
+    return result
 
 
 def _figure(figure: Figure) -> str:

@@ -195,8 +195,8 @@ def _heat(digest: Digest, group: tuple[str, str], lines: Sequence[Line]) -> Sect
         attacks = cells.setdefault(line.attack, {})
         attacks[_level(line)] = max(attacks.get(_level(line), line), line, key=_drop)
     rows = [
-        f"| {cell(attack)} | {' | '.join(_figure(found.get(name)) for name in levels)} |"
-        for attack, found in cells.items()
+        f"| {cell(attack)} | {' | '.join(_figure(result.get(name)) for name in levels)} |"
+        for attack, result in cells.items()
     ]
     title = f"Drops on {span(group[1])}"
     if digest.several_models:

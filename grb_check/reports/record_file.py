@@ -142,27 +142,27 @@ def _case_problems(row: CaseRecord) -> Iterator[str]:
     if case.difficulty not in DIFFICULTIES or case.scenario not in SCENARIOS:
         yield f"case {row.id!r} has no known difficulty and scenario"
         return
-    found, named = row.outcome, case_of(row.node_id)
+    result, named = row.outcome, case_of(row.node_id)
     if named is not None and named.id != row.id:
         yield f"case {row.id!r} has the node id {row.node_id!r}"
     if case.id != row.id:
         yield f"case {row.id!r} has the outcome of {case.id!r}"
-    if found is None:
+    if result is None:
         if row.verdict is not None:
             yield f"case {row.id!r} has a verdict and no figures"
         return
-    if found.targets < 1 or not found.repeats or not 0.0 <= found.majority <= 1.0:
+    if result.targets < 1 or not result.repeats or not 0.0 <= result.majority <= 1.0:
         yield f"case {row.id!r} has no targets or repeats, or a majority that is no share"
         return
-    names = set(found.repeats[0].references)
-    for name, each in found.shipped.items():
+    names = set(result.repeats[0].references)
+    for name, each in result.shipped.items():
         if not each.clean or len(each.clean) != len(each.attacked):
             yield f"reference {name!r} of case {row.id!r} has no trainings, or different numbers"
             return
-    if MAIN_REFERENCE not in {*names, *found.shipped}:
+    if MAIN_REFERENCE not in {*names, *result.shipped}:
         yield f"case {row.id!r} has no reference {MAIN_REFERENCE!r}"
         return
-    for number, repeat in enumerate(found.repeats, 1):
+    for number, repeat in enumerate(result.repeats, 1):
         least = min(repeat.seconds, repeat.training_seconds, *repeat.spent.values())
         if least < 0 or not 0.0 <= (repeat.per_target or 0.0) <= 1.0:
             yield f"repeat {number} of case {row.id!r} has a negative size or time, or no share"
@@ -170,10 +170,10 @@ def _case_problems(row: CaseRecord) -> Iterator[str]:
             yield f"repeat {number} of case {row.id!r} has the references {list(repeat.references)}"
             return
         for side in (repeat.victim, *repeat.references.values()):
-            if not _counted(side, found.targets):
+            if not _counted(side, result.targets):
                 yield (
                     f"repeat {number} of case {row.id!r} has accuracies that are not those of its "
-                    f"{count(found.targets, 'target')}"
+                    f"{count(result.targets, 'target')}"
                 )
 
 

@@ -98,8 +98,8 @@ def baseline_lines(record: RunRecord) -> list[str]:
     """Return the comparison with the baseline in words: cases, all of them together, the update."""
     if record.baseline is None:
         return []
-    found = [each for row in record.cases if (each := row.comparison) is not None]
-    results = Counter(each.result for each in found)
+    result = [each for row in record.cases if (each := row.comparison) is not None]
+    results = Counter(each.result for each in result)
     counted = [f"{results[each]} {word}" for each, word in COMPARED.items() if results[each]]
     lines = [f"baseline {record.baseline.path}: {', '.join(counted)}"] if counted else []
     lines += [
@@ -112,15 +112,15 @@ def baseline_lines(record: RunRecord) -> list[str]:
 
 def _repeats_needed(rows: Sequence[CaseRecord]) -> list[str]:
     """The number of repeats that would decide the inconclusive cases, the smallest first."""
-    found = sorted(
+    result = sorted(
         (each.repeats_needed, row.id)
         for row in rows
         if (each := row.comparison) is not None and each.repeats_needed
     )
-    if not found:
+    if not result:
         return []
-    reported = ", ".join(f"{repeats} ({case})" for repeats, case in found[:SHOWN])
-    more = f" and {len(found) - SHOWN} more cases" if found[SHOWN:] else ""
+    reported = ", ".join(f"{repeats} ({case})" for repeats, case in result[:SHOWN])
+    more = f" and {len(result) - SHOWN} more cases" if result[SHOWN:] else ""
     return [
         f"baseline: repeats on both sides that would decide it with 80 % probability: "
         f"{reported}{more}"
@@ -164,7 +164,7 @@ def _write_table(out: Lines, lines: Sequence[Line]) -> None:
     """The table of a model and dataset."""
     shown = [each for each in filled(lines) if each.terminal]
     cells = [[row.text(line) for row in shown] for line in lines]
-    right = [place for place, each in enumerate(shown) if each.right]
+    right = [position for position, each in enumerate(shown) if each.right]
     table = columns([[row.name for row in shown], *cells], right)
     for text, line in zip(table, [None, *lines], strict=True):
         color = _colour(line.row) if line else "bold"
@@ -172,22 +172,22 @@ def _write_table(out: Lines, lines: Sequence[Line]) -> None:
 
 
 def _colour(row: CaseRecord) -> str:
-    found = row.verdict.result if row.verdict is not None else "pass"
-    if row.result == "pass" and found not in ("pass", "fail"):
+    result = row.verdict.result if row.verdict is not None else "pass"
+    if row.result == "pass" and result not in ("pass", "fail"):
         return "yellow"
     return COLOURS.get(row.result, "red")
 
 
 def _details(digest: Digest) -> list[str]:
     """Orders of attacks and models by drop, and differences to the reference GCN."""
-    found, lines = digest.summary, []
+    result, lines = digest.summary, []
     for title, order in (
-        ("attacks by mean drop", found.mean_attacks),
-        ("models by mean drop, most robust first", found.models),
+        ("attacks by mean drop", result.mean_attacks),
+        ("models by mean drop, most robust first", result.models),
     ):
         if len(order) > 1:
             lines.append(f"{title}: {listed(order)}")
-    return lines + delta_lines(found.delta)
+    return lines + delta_lines(result.delta)
 
 
 def _lines_on_all(digest: Digest) -> list[str]:

@@ -27,7 +27,7 @@ from grb_check.reports.record_file import encode
 
 def benchmark_text(digests: Sequence[Digest]) -> str:
     """Return the list: an object for each case with figures, its value the drop in percent."""
-    found = [
+    result = [
         {
             "name": f"{digest.name}: {digest.name_of(line)}"
             if digest.name
@@ -42,7 +42,7 @@ def benchmark_text(digests: Sequence[Digest]) -> str:
         for line in digest.lines
         if (outcome := line.row.outcome) is not None
     ]
-    return json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"

@@ -244,15 +244,15 @@ def finish(
     whole = settings.shard is None and session.exitstatus == pytest.ExitCode.OK
     if named and whole and not any(row.verdict for row in rows):  # a gate that judged nothing
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    found = digest(record)
+    result = digest(record)
     if rows:
-        for name, value in junit.suite_properties(found).items():
+        for name, value in junit.suite_properties(result).items():
             add_suite_property(session.config, name, value)
-    unwritten = written.write_run(settings.outputs, found)
+    unwritten = written.write_run(settings.outputs, result)
     failed = unwritten or (compared is not None and compared.failed)
     if failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    return Ending(found, lost, tuple(unwritten.values()))
+    return Ending(result, lost, tuple(unwritten.values()))
 
 
 def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:

@@ -40,8 +40,8 @@ def ini_file(folder: Path) -> Path | None:
         UsageError: pytest cannot read it.
     """
     with _read_by_pytest():
-        found: Path | None = findpaths.locate_config(folder, [])[1]
-    return found if found is not None and found.parent == folder else None
+        result: Path | None = findpaths.locate_config(folder, [])[1]
+    return result if result is not None and result.parent == folder else None
 
 
 def ini_values(path: Path) -> dict[str, Any] | None:
@@ -51,8 +51,8 @@ def ini_values(path: Path) -> dict[str, Any] | None:
         UsageError: pytest cannot read it.
     """
     with _read_by_pytest():
-        found = findpaths.load_config_dict_from_file(path)
-    return None if found is None else {name: each.value for name, each in found.items()}
+        result = findpaths.load_config_dict_from_file(path)
+    return None if result is None else {name: each.value for name, each in result.items()}
 
 
 @contextmanager
@@ -137,8 +137,8 @@ def captured(config: pytest.Config) -> Iterator[None]:
 
 def overridden(item: pytest.Item, fixture: str) -> bool:
     """Whether a test gets another definition of a fixture than the first; True if unknown."""
-    found = getattr(item, "_fixtureinfo", None)
-    return found is None or len(found.name2fixturedefs.get(fixture, ())) != 1
+    result = getattr(item, "_fixtureinfo", None)
+    return result is None or len(result.name2fixturedefs.get(fixture, ())) != 1
 
 
 def _is_started(manager: object) -> bool:

@@ -159,11 +159,11 @@ def _arguments(model: ModelSpec) -> str:
 
 
 def _store(settings: Settings) -> str:
-    place = settings.store
-    if place is None:
+    position = settings.store
+    if position is None:
         return "off"
-    where = place.location if is_url(place.location) else shown(Path(place.location))
-    return f"{where}{', read only' if place.read_only else ''}"
+    where = position.location if is_url(position.location) else shown(Path(position.location))
+    return f"{where}{', read only' if position.read_only else ''}"
 
 
 class Run:
@@ -269,9 +269,9 @@ class Run:
         if self.expected_cases.missing:
             return {}
         rows = self.expected_cases.entries
-        found = self.runner.transfers(self.expected_cases.rows)
-        rows.update({name: with_findings(row, found) for name, row in rows.items()})
-        return found
+        result = self.runner.transfers(self.expected_cases.rows)
+        rows.update({name: with_findings(row, result) for name, row in rows.items()})
+        return result
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""

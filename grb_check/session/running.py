@@ -172,9 +172,9 @@ class CaseRunner:
             self._remote = Measuring(calls, self._setup, self._on_dataset, self._terminal)
         with quiet_imports(), captured(self._config):
             checked = self._measuring.check(self._plan.cases.own, settings.repeats)
-        for case, found in checked.items():
-            self._definitions[settings.model(case.model).label] = found.definition
-            check_data(self._plan.boards, case.dataset, found.fingerprint)
+        for case, result in checked.items():
+            self._definitions[settings.model(case.model).label] = result.definition
+            check_data(self._plan.boards, case.dataset, result.fingerprint)
 
     def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
         """Plan the cases of these tests, and give them to the workers, if there are any."""
@@ -194,8 +194,8 @@ class CaseRunner:
             return None
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "grb_case" in callspec.params:
-            found: Case = callspec.params["grb_case"]
-            return found
+            result: Case = callspec.params["grb_case"]
+            return result
         marker = item.get_closest_marker(MARK)
         with suppress(GrbCheckError):  # the test tells
             if marker is not None:
@@ -215,10 +215,10 @@ class CaseRunner:
     @property
     def environment(self) -> dict[str, str]:
         """The environment that measured, see `measured_with`."""
-        found = self._measuring.environments
-        if self.kept_here or not found:
-            found = [*found, self._evaluator.environment]
-        return joined(found)
+        result = self._measuring.environments
+        if self.kept_here or not result:
+            result = [*result, self._evaluator.environment]
+        return joined(result)
 
     @cached_property
     def _setup(self) -> Setup:
@@ -325,11 +325,11 @@ class CaseRunner:
         The path starts at the root of the repository in GitHub Actions, and at rootdir elsewhere.
         """
         known = label in self._subjects or self._definitions
-        found = self._definition(label) if known else None
+        result = self._definition(label) if known else None
         root = Path(os.environ.get(WORKSPACE) or self._config.rootpath).resolve()
-        if found is None or not found[0].resolve().is_relative_to(root):
+        if result is None or not result[0].resolve().is_relative_to(root):
             return "", 0
-        return found[0].resolve().relative_to(root).as_posix(), found[1]
+        return result[0].resolve().relative_to(root).as_posix(), result[1]
 
     def evaluate(self, case: Case, model: Any, node: pytest.Item) -> CaseResult:
         """Run a case.
@@ -430,9 +430,9 @@ class CaseRunner:
             verdict=verdict,
         )
         here = self._config.invocation_params.dir
-        places = RunFolders(folder=settings.evidence, root=self._config.rootpath, here=here)
+        positions = RunFolders(folder=settings.evidence, root=self._config.rootpath, here=here)
         shrink = settings.shrink and verdict is not None and not verdict.passed
-        return keep(failure, self._evaluator, places, shrink=shrink)
+        return keep(failure, self._evaluator, positions, shrink=shrink)
 
     def name_of(self, dataset: str) -> str:
         """Return the name in case ids of a dataset, which may be given as a folder below rootdir.

@@ -181,5 +181,5 @@ def _ini_file(config: pytest.Config) -> Mapping[str, Any]:
 
     The name is private to pytest: without it, misspelt names are pytest's warnings again.
     """
-    found: Mapping[str, Any] | None = getattr(config, "_inicfg", None)
-    return getattr(config, "inicfg", {}) if found is None else found  # its name in pytest 9.0
+    result: Mapping[str, Any] | None = getattr(config, "_inicfg", None)
+    return getattr(config, "inicfg", {}) if result is None else result  # its name in pytest 9.0

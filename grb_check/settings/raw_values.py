@@ -48,12 +48,12 @@ class RawValues:
     @property
     def given(self) -> dict[str, str]:
         """Values as they were given, without passwords; empty for a switch that is on."""
-        found = {}
+        result = {}
         for dest, (value, _) in self.values.items():
             if value is not MISSING and value is not False:
                 text = "" if value is True else ", ".join(self.texts(dest))
-                found[dest] = _CREDENTIALS.sub("", text)
-        return found
+                result[dest] = _CREDENTIALS.sub("", text)
+        return result
 
     def without(self, dests: Iterable[str]) -> RawValues:
         """Return the values without those of some options."""

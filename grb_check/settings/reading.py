@@ -138,12 +138,12 @@ class Reading:
 
     @cached_property
     def datasets(self) -> tuple[Source, ...]:
-        found = read_sources(
+        result = read_sources(
             self._asked, self.places, self._suite, self._names.dataset_texts, self._raw.origins
         )
         named = bool(self._raw.texts("grb_attack"))
-        check_graph_sets(found, self._levels, self._attacks, named=named)
-        return found
+        check_graph_sets(result, self._levels, self._attacks, named=named)
+        return result
 
     @cached_property
     def _levels(self) -> list[str]:

@@ -77,8 +77,8 @@ def read_suite(raw: RawValues, asked: Sequence[str], names: RegisteredNames) -> 
     """
     default = "smoke"
     if raw.one("grb_suite") is None and asked:
-        places = read_places(raw)
-        default = FOR_GRAPHS if all(_is_set(name, places) for name in asked) else default
+        positions = read_places(raw)
+        default = FOR_GRAPHS if all(_is_set(name, positions) for name in asked) else default
     return choose("suite", raw.one("grb_suite", default), (*SUITES, *names.suites))
 
 
@@ -113,12 +113,12 @@ def read_sources(
     """
     try:
         names = asked or [registered.get(name, name) for name in suite.datasets]
-        found = [datasets.find(name, places) for name in names]
+        result = [datasets.find(name, places) for name in names]
     except UsageError as error:
         if asked:
             raise
         raise UsageError(f"suite {suite.name!r}: {error}") from None
-    sources = tuple(dict.fromkeys(by_kind(source, origins, named=bool(asked)) for source in found))
+    sources = tuple(dict.fromkeys(by_kind(source, origins, named=bool(asked)) for source in result))
     for source in sources:
         alike = [each.asked for each in sources if each.name == source.name]
         if len(alike) > 1:
@@ -146,14 +146,14 @@ def by_kind(source: Source, origins: Mapping[str, str], *, named: bool = True) -
     """
     if not (source.of_graphs or (source.format.own and named)):
         return source
-    places = source.places
+    positions = source.places
     if origins["grb_split"] == DEFAULT:
-        places = replace(places, split=None)
+        positions = replace(positions, split=None)
     if origins["grb_features"] == DEFAULT:
-        places = replace(places, features=None)
+        positions = replace(positions, features=None)
     if origins["grb_training"] == DEFAULT and source.of_graphs:
-        places = replace(places, training="inductive")
-    source = replace(source, places=places)
+        positions = replace(positions, training="inductive")
+    source = replace(source, places=positions)
     source.check_rules()
     return source
 
@@ -226,8 +226,10 @@ def source_of(settings: Settings, dataset: str) -> Source:
 def widened(settings: Settings, node_ids: Sequence[NodeId], registry: AttackRegistry) -> Settings:
     """Return settings under which every case that a node id names exists."""
     names = [source.name for source in settings.datasets]
-    wanted = [part for node_id in node_ids for part in node_id.parts if part not in settings.labels]
-    added = [source_of(settings, name) for name in wanted if name not in names]
+    requested = [
+        part for node_id in node_ids for part in node_id.parts if part not in settings.labels
+    ]
+    added = [source_of(settings, name) for name in requested if name not in names]
     cells = [node_id.cell.split("/") for node_id in node_ids if node_id.cell]
     levels = [choose("difficulty", cell[0], DIFFICULTIES) for cell in cells]
     attacks = [pair for cell in cells for pair in registry.select(["/".join(cell[1:])])]

@@ -185,9 +185,9 @@ class Pack:
                 name: torch.from_numpy(npy.read_array(io.BytesIO(content), allow_pickle=False))
                 for name, content in members.items()
             }
-        found = Perturbation(**tensors, notes=packed.notes)
-        verify(found, graph, threat)
-        return found
+        result = Perturbation(**tensors, notes=packed.notes)
+        verify(result, graph, threat)
+        return result
 
     def instead(self, wanted: PerturbationRequest) -> str:
         """Return what the pack has instead of a perturbation that it lacks, as a clause."""
@@ -239,10 +239,10 @@ class Pack:
         with _reading(self.path):
             archive, there = self._archive
             files = {name: f"{number}/{name}.npy" for name in TENSORS}
-            found = {name: _stored(archive, file) for name, file in files.items() if file in there}
-            if _digest(found) != packed.digest:
+            result = {name: _stored(archive, file) for name, file in files.items() if file in there}
+            if _digest(result) != packed.digest:
                 raise ValueError(f"perturbation {number} does not match its digest")
-        return found
+        return result
 
 
 def read_pack(path: Path) -> Pack:
@@ -273,8 +273,8 @@ def write_pack(
     """
     packed: dict[PerturbationRequest, Packed] = {}
     with writing_whole(path) as stream, zipfile.ZipFile(stream, "w") as archive:
-        for wanted, result in made:
-            if wanted in packed:
+        for requested, result in made:
+            if requested in packed:
                 continue
             members: Mapping[str, bytes] = {}
             notes: tuple[str, ...] = ()
@@ -285,8 +285,8 @@ def write_pack(
                 members, notes = _encoded(result), result.notes
             for name, content in members.items():
                 archive.writestr(fixed_member(f"{len(packed)}/{name}.npy"), content)
-            packed[wanted] = Packed(
-                wanted=wanted, digest=_digest(members), notes=notes, no_gradient=error
+            packed[requested] = Packed(
+                wanted=requested, digest=_digest(members), notes=notes, no_gradient=error
             )
         index = Index(about=ABOUT, licence=licence, perturbations=tuple(packed.values()))
         archive.writestr(fixed_member(HEADER), typed_json.encode(KIND, index, __version__))
@@ -312,15 +312,15 @@ def _encoded(perturbation: Perturbation) -> dict[str, bytes]:
 
     from grb_check.attacks.threat import TENSORS, Perturbation
 
-    found = {}
+    result = {}
     usual = Perturbation()
     for name in TENSORS:
         tensor, default = getattr(perturbation, name), getattr(usual, name)
         if tensor.shape != default.shape or tensor.dtype != default.dtype:
             buffer = io.BytesIO()
             npy.write_array(buffer, tensor.contiguous().numpy(), (1, 0), allow_pickle=False)
-            found[name] = buffer.getvalue()
-    return found
+            result[name] = buffer.getvalue()
+    return result
 
 
 def _digest(members: Mapping[str, bytes]) -> str:

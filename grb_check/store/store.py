@@ -70,12 +70,12 @@ class Store:
 
     def load_perturbation(self, key: str) -> Perturbation | None:
         """Return the perturbation under this key, if any; the caller verifies it."""
-        found = self._load(key, "perturbation")
-        if found is None:
+        result = self._load(key, "perturbation")
+        if result is None:
             return None
         from grb_check.attacks.threat import TENSORS, perturbation_of  # imports torch
 
-        arrays, notes = found
+        arrays, notes = result
         try:
             if set(arrays) <= set(TENSORS):
                 return perturbation_of(arrays, notes)
@@ -94,8 +94,8 @@ class Store:
 
     def load_arrays(self, key: str) -> dict[str, np.ndarray[Any, Any]] | None:
         """Return the arrays under this key, if any."""
-        found = self._load(key, "arrays")
-        return None if found is None else found[0]
+        result = self._load(key, "arrays")
+        return None if result is None else result[0]
 
     def save_arrays(self, key: str, arrays: Arrays) -> None:
         """Store named arrays.
@@ -107,10 +107,10 @@ class Store:
 
     def load_text(self, key: str) -> str | None:
         """Return the text under this key, if any."""
-        found = self._load(key, "text")
-        if found is None:
+        result = self._load(key, "text")
+        if result is None:
             return None
-        notes = found[1]
+        notes = result[1]
         if len(notes) != 1:
             self.discard(key, f"has {count(len(notes), 'text')}, expected 1")
             return None
@@ -147,17 +147,17 @@ class Store:
     def _load(
         self, key: str, kind: Kind
     ) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]] | None:
-        found = self._load_file(key, kind)
-        content = None if found or self._remote is None else self._remote.read(_name(key))
+        result = self._load_file(key, kind)
+        content = None if result or self._remote is None else self._remote.read(_name(key))
         if self._remote is None or content is None:
-            return found
+            return result
         try:
-            found = _decode(content, key, kind)
+            result = _decode(content, key, kind)
         except Unreadable as error:
             self._remote.discard(_name(key), str(error))
             return None
         self._write(key, content)
-        return found
+        return result
 
     def _load_file(
         self, key: str, kind: Kind
@@ -232,9 +232,9 @@ def _decode(
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]]:
     header, arrays = unseal(content)
     expected = {"format": FORMAT, "key": key, "kind": kind}
-    found = {name: header.get(name) for name in expected}
-    if found != expected:
-        raise Unreadable(f"holds {found}, expected {expected}")
+    result = {name: header.get(name) for name in expected}
+    if result != expected:
+        raise Unreadable(f"holds {result}, expected {expected}")
     notes = header.get("notes")
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise Unreadable("cannot be read: its notes are not a list of texts")

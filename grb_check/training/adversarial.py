@@ -228,8 +228,8 @@ def with_iterations(attack: Attack, changed: Callable[[int], int]) -> Attack:
     """Return an attack with another number of iterations, if it has such a setting."""
     if not has_setting(attack, "iterations"):
         return attack
-    wanted = {"iterations": changed(attack.iterations)}  # type: ignore[attr-defined]
-    return with_settings(attack, wanted, attack.name)
+    requested = {"iterations": changed(attack.iterations)}  # type: ignore[attr-defined]
+    return with_settings(attack, requested, attack.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,6 +341,6 @@ def _clean(ground: _AttackedNodes) -> Callable[[], tuple[float, float]]:
 def masked_nodes(view: Data, mask: str) -> Tensor:
     """Return int64 [t], the nodes of a mask; all nodes if there is none."""
     if mask in view:
-        found: Tensor = view[mask].nonzero().squeeze(1)
-        return found
+        result: Tensor = view[mask].nonzero().squeeze(1)
+        return result
     return torch.arange(view.x.shape[0], device=view.x.device)

@@ -136,23 +136,23 @@ def fit_logistic_regression(
     # for products of this size when other processes compete for the cores.
     z = torch.from_numpy((embeddings - mean) / deviation)
     size = z.shape[1]
-    wanted = torch.from_numpy(np.eye(num_classes)[labels])  # [n, num_classes]
+    requested = torch.from_numpy(np.eye(num_classes)[labels])  # [n, num_classes]
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         parameters = torch.from_numpy(flat.reshape(num_classes, size + 1))
         weight, bias = parameters[:, :-1], parameters[:, -1]
         log_probabilities = torch.log_softmax(z @ weight.T + bias, dim=1)
-        loss = -(wanted * log_probabilities).sum() + strength / 2 * (weight**2).sum()
-        error = log_probabilities.exp() - wanted
+        loss = -(requested * log_probabilities).sum() + strength / 2 * (weight**2).sum()
+        error = log_probabilities.exp() - requested
         gradient = torch.column_stack([error.T @ z + strength * weight, error.sum(dim=0)])
         return float(loss), gradient.ravel().numpy()
 
     start = np.zeros(num_classes * (size + 1))
     options = {"maxiter": MAX_ITERATIONS, "gtol": 1e-4}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
-    found = found.reshape(num_classes, size + 1)
-    weight = found[:, :-1] / deviation
-    return weight, found[:, -1] - weight @ mean
+    result = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
+    result = result.reshape(num_classes, size + 1)
+    weight = result[:, :-1] / deviation
+    return weight, result[:, -1] - weight @ mean
 
 
 def _embedded(

@@ -80,12 +80,12 @@ class Graphs:
             edges: bool [2E], True for edges to keep if both ends are kept; the same in both
                 directions.
         """
-        places = nodes.cumsum(0) - 1
+        positions = nodes.cumsum(0) - 1
         both = edges & nodes[self.edge_index].all(dim=0)
         batch = self.batch[nodes]
         return Graphs(
             x=self.x[nodes],
-            edge_index=places[self.edge_index[:, both]],
+            edge_index=positions[self.edge_index[:, both]],
             batch=batch,
             y=self.y,
             sizes=torch.bincount(batch, minlength=self.count),

@@ -64,18 +64,18 @@ def load_factory(target: str) -> Callable[..., object]:
         UsageError: the text has another form; the module or attribute does not exist, cannot be
             imported, or is not a factory.
     """
-    found = import_target(target, "model", "function or class in it that makes the model")
-    if any(cls.__module__.startswith("torch.nn") for cls in type(found).__mro__):
+    result = import_target(target, "model", "function or class in it that makes the model")
+    if any(cls.__module__.startswith("torch.nn") for cls in type(result).__mro__):
         raise UsageError(
             f"model {target!r} is a module, not a factory: name a function or class that returns "
             f"it, or for one that is trained, a function that returns grb_check.Trained(module)"
         )
-    if not callable(found):
+    if not callable(result):
         raise UsageError(
-            f"model {target!r} is a {type(found).__name__} and cannot be called: name a function "
+            f"model {target!r} is a {type(result).__name__} and cannot be called: name a function "
             f"or class that makes the model"
         )
-    return found
+    return result
 
 
 def import_target(target: str, what: str, wanted: str) -> object:
@@ -98,10 +98,10 @@ def import_target(target: str, what: str, wanted: str) -> object:
             f"{label}: give pkg.module:attr, a dotted module name (no file path), a colon, and the "
             f"{wanted}"
         )
-    found: object = _import(module_name, label)
+    result: object = _import(module_name, label)
     for name in path.split("."):
-        found = _attribute(found, name, label)
-    return found
+        result = _attribute(result, name, label)
+    return result
 
 
 def call_factory(

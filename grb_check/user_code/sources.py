@@ -30,15 +30,15 @@ def sources_digest(target: str) -> str:
     Packages of the environment are left out: their versions say what they are.
     """
     top = _top(target)
-    found = {top: _digest(path for _, path in _files(top))}
+    result = {top: _digest(path for _, path in _files(top))}
     waiting = [] if _is_known(top) else [top]
     while waiting:
         imported = {name for _, path in _files(waiting.pop()) for name in _imported(path)}
-        for name in sorted(imported - found.keys()):
+        for name in sorted(imported - result.keys()):
             if not _is_known(name):
-                found[name] = _digest(path for _, path in _files(name))
+                result[name] = _digest(path for _, path in _files(name))
                 waiting.append(name)
-    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+    return hashlib.sha256(repr(sorted(result.items())).encode()).hexdigest()
 
 
 def imported_digest(target: str) -> str:
@@ -110,9 +110,9 @@ def _is_known(top: str) -> bool:
     spec = _spec(top)
     if top in (__package__.partition(".")[0], *sys.stdlib_module_names) or spec is None:
         return True
-    places = [*(spec.submodule_search_locations or ()), spec.origin or ""]
+    positions = [*(spec.submodule_search_locations or ()), spec.origin or ""]
     # Debian has the second name, and an environment may see the packages of another one.
-    return bool({"site-packages", "dist-packages"} & set(Path(places[0]).parts))
+    return bool({"site-packages", "dist-packages"} & set(Path(positions[0]).parts))
 
 
 def definition(factory: object) -> tuple[Path, int] | None:

@@ -39,12 +39,12 @@ class EdgeAttributes:
             return self.absent.expand(edge_index.shape[1], -1).to(edge_index.device)
         row, column = self.nodes.to(edge_index.device)[edge_index]
         there = (row >= 0) & (column >= 0)
-        wanted = row * self.num_nodes + column
+        requested = row * self.num_nodes + column
         codes = self.codes.to(edge_index.device)
-        places = torch.searchsorted(codes, wanted).clamp(max=codes.numel() - 1)
-        known = ((codes[places] == wanted) & there)[:, None]
+        positions = torch.searchsorted(codes, requested).clamp(max=codes.numel() - 1)
+        known = ((codes[positions] == requested) & there)[:, None]
         values, absent = self.values.to(edge_index.device), self.absent.to(edge_index.device)
-        return torch.where(known, values[places], absent)
+        return torch.where(known, values[positions], absent)
 
     def of_copies(self, nodes: Tensor) -> EdgeAttributes:
         """Return the attributes for copies of graphs.

@@ -142,10 +142,10 @@ class _Search:
             if self.trials.work >= end or not room or not held.numel():
                 break
             order = self._margins[held].argsort(descending=True, stable=True)
-            place = held[order[: -(-room // (FILLED - step))]]
-            second = self._drawn(self._weights, place.numel())
-            self._set_members(second, self._second_classes(place))
-            codes = self._new(torch.stack([self._question.targets[place], second]))
+            position = held[order[: -(-room // (FILLED - step))]]
+            second = self._drawn(self._weights, position.numel())
+            self._set_members(second, self._second_classes(position))
+            codes = self._new(torch.stack([self._question.targets[position], second]))
             codes = self._within_room(codes[~self._clean.has(codes)])
             if codes.numel() and self._changes([codes], SMOOTH * self._scale)[0] < 0:
                 self._make(codes)
@@ -181,8 +181,8 @@ class _Search:
         """Return exchanges of a flip for another one at one of its ends."""
         if not self._flips.numel():
             return []
-        place = torch.randint(self._flips.numel(), (count,), generator=self._generator)
-        old = self._flips[place.to(self._flips.device)]
+        position = torch.randint(self._flips.numel(), (count,), generator=self._generator)
+        old = self._flips[position.to(self._flips.device)]
         end = torch.randint(2, (count,), generator=self._generator).to(old.device)
         first = self._clean.ends(old).gather(0, end[None])[0]
         second = self._drawn(self._weights, count)
@@ -213,12 +213,12 @@ class _Search:
         """Return codes of about `count` flips that could be added."""
         held = self._held(tau)
         targets = self._question.targets
-        place = self._drawn(held, count)
-        first = targets[place]
+        position = self._drawn(held, count)
+        first = targets[position]
         second = self._drawn(self._weights, count)
         inner, by_class = int(AT_TARGETS * count), int((AT_TARGETS + OF_CLASS) * count)
         second[:inner] = targets[self._drawn(held, inner)]
-        self._set_members(second[inner:by_class], self._second_classes(place[inner:by_class]))
+        self._set_members(second[inner:by_class], self._second_classes(position[inner:by_class]))
         removals = self._clean.ends(self._edges_at(first[: int(REMOVALS * count) + 1]))
         return self._new(torch.cat([torch.stack([first, second]), removals], dim=1))
 

@@ -80,9 +80,9 @@ def greedy_flips(plan: SearchSpace, made: Tensor, count: int, steps: int) -> Ten
     total, step = made.numel() + count, 0
     while made.numel() < total:
         step += 1
-        wanted = max(1, total - made.numel() - count * max(0, steps - step) // steps)
+        requested = max(1, total - made.numel() - count * max(0, steps - step) // steps)
         chosen = _best_apart(
-            plan, made, wanted, at_a_node=2 ** min(MOST_DOUBLED, max(0, step - steps))
+            plan, made, requested, at_a_node=2 ** min(MOST_DOUBLED, max(0, step - steps))
         )
         if not chosen.numel():
             break
@@ -245,17 +245,17 @@ def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
         room: int64 [N].
     """
     clipped = weights.clamp(0, 1)
-    places, both = ends.flatten(), weights.repeat(2)
+    positions, both = ends.flatten(), weights.repeat(2)
 
     def sums(lowered: Tensor) -> Tensor:
-        return torch.zeros_like(room, dtype=weights.dtype).index_add(0, places, lowered)
+        return torch.zeros_like(room, dtype=weights.dtype).index_add(0, positions, lowered)
 
     over = sums(clipped.repeat(2)) > room
     low = torch.zeros_like(room, dtype=weights.dtype)
     high = torch.where(over, weights.max(), 0.0) if weights.numel() else low
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        above = sums((both - middle[places]).clamp(0, 1)) > room
+        above = sums((both - middle[positions]).clamp(0, 1)) > room
         low, high = torch.where(above, middle, low), torch.where(above, high, middle)
     return (weights - high[ends].amax(0)).clamp(0, 1) if weights.numel() else clipped
 

@@ -58,15 +58,15 @@ class PairRanges:
         if 2 * wanted > free or 4 * free < self._ranks:
             # Listing all ranks takes memory in the order of wanted + taken here, because
             # ranks <= 2 * (free + taken + targets); random draws would find few new pairs.
-            found = self._new_codes(torch.arange(self._ranks), taken_codes)
+            result = self._new_codes(torch.arange(self._ranks), taken_codes)
         else:
-            found = torch.empty(0, dtype=torch.int64)
-            while found.numel() < wanted:
-                missing = wanted - found.numel()
-                draws = 64 + int(1.2 * missing * self._ranks / (free - found.numel()))
+            result = torch.empty(0, dtype=torch.int64)
+            while result.numel() < wanted:
+                missing = wanted - result.numel()
+                draws = 64 + int(1.2 * missing * self._ranks / (free - result.numel()))
                 ranks = torch.randint(self._ranks, (draws,), generator=generator)
-                found = torch.unique(torch.cat([found, self._new_codes(ranks, taken_codes)]))
-        chosen = found[torch.randperm(found.numel(), generator=generator)[:wanted]].sort().values
+                result = torch.unique(torch.cat([result, self._new_codes(ranks, taken_codes)]))
+        chosen = result[torch.randperm(result.numel(), generator=generator)[:wanted]].sort().values
         return torch.stack([chosen // num_nodes, chosen % num_nodes])
 
     def _new_codes(self, ranks: Tensor, taken_codes: Tensor) -> Tensor:
@@ -108,8 +108,8 @@ class Neighbours:
         starts = self.starts[nodes]
         counts = self.starts[nodes + 1] - starts
         before = counts.cumsum(0) - counts
-        places = torch.arange(int(counts.sum()), device=nodes.device)
-        return self.nodes[places + (starts - before).repeat_interleave(counts)], counts
+        positions = torch.arange(int(counts.sum()), device=nodes.device)
+        return self.nodes[positions + (starts - before).repeat_interleave(counts)], counts
 
 
 def neighbours_in(graph: Data) -> Neighbours:
@@ -216,17 +216,17 @@ def within_capacity(pairs: Tensor, capacity: Tensor) -> Tensor:
         capacity: int64 [N], pairs that each node has room for.
     """
     room = capacity.clone()
-    found = torch.zeros(pairs.shape[1], dtype=torch.bool)
+    result = torch.zeros(pairs.shape[1], dtype=torch.bool)
     undecided = (room[pairs] > 0).all(0).nonzero().squeeze(1)  # in order
     # Each round decides at least the first of these: it takes those that have room even if all
     # undecided ones before them are taken, and skips those with an end that has no room.
     while undecided.numel():
         ends = pairs[:, undecided]
         taken = (_earlier_at(ends) < room[ends]).all(0)
-        found[undecided[taken]] = True
+        result[undecided[taken]] = True
         room -= torch.bincount(ends[:, taken].flatten(), minlength=room.numel())
         undecided = undecided[~taken & (room[ends] > 0).all(0)]
-    return found
+    return result
 
 
 def _earlier_at(ends: Tensor) -> Tensor:
@@ -263,10 +263,12 @@ class EdgeSet:
 
     def has(self, codes: Tensor) -> Tensor:
         """Return which of the codes [m] are edges, bool [m]."""
-        places = torch.searchsorted(self.codes, codes)
-        inside = places < self.codes.numel()
-        found = self.codes[places.clamp(max=max(0, self.codes.numel() - 1))] if inside.any() else 0
-        return inside & (found == codes)
+        positions = torch.searchsorted(self.codes, codes)
+        inside = positions < self.codes.numel()
+        result = (
+            self.codes[positions.clamp(max=max(0, self.codes.numel() - 1))] if inside.any() else 0
+        )
+        return inside & (result == codes)
 
     def flipped(self, flips: Tensor) -> EdgeSet:
         """Return the edges after flipping distinct codes [m]: edges are removed, others added."""

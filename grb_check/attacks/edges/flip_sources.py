@@ -68,18 +68,18 @@ def best_flips(
         return RankedFlips(rows.new_empty(0), gradients.degrees.new_empty(0))
     scan = _Scan(gradients, edges, rows, forbidden, nodes)
     codes, gains = rows.new_empty(0), gradients.degrees.new_empty(0)
-    start, size, found, pending = 0, FIRST, [(codes, gains)], 0
+    start, size, result, pending = 0, FIRST, [(codes, gains)], 0
     while start < rows.numel():
         size = max(1, min(size // edges.num_nodes, rows.numel() - start))
         lowest = float(gains[-1]) if gains.numel() == count else -math.inf
-        found.append(scan.above(start, size, lowest, count))
-        pending += found[-1][0].numel()
+        result.append(scan.above(start, size, lowest, count))
+        pending += result[-1][0].numel()
         start, size = start + size, BLOCK
         if pending >= count or start == rows.numel():  # merge rarely: each merge sorts everything
-            every, values = (torch.cat(parts) for parts in zip(*found, strict=True))
+            every, values = (torch.cat(parts) for parts in zip(*result, strict=True))
             gains, order = values.topk(min(count, values.numel()))
             codes = every[order]
-            found, pending = [(codes, gains)], 0
+            result, pending = [(codes, gains)], 0
     return RankedFlips(codes, gains)
 
 
@@ -113,38 +113,38 @@ class _Scan:
 
     def above(self, start: int, size: int, lowest: float, count: int) -> tuple[Tensor, Tensor]:
         """Return codes and gains of the best `count` above `lowest` in `size` rows from `start`."""
-        rows, places = self._order[start : start + size], self._reachable(start, size, lowest)
-        gains = self._gradients.block(rows, self._order[places])
-        self._at(gains, self._present, start, places, torch.neg)
-        self._at(gains, self._forbidden, start, places, _never)
+        rows, positions = self._order[start : start + size], self._reachable(start, size, lowest)
+        gains = self._gradients.block(rows, self._order[positions])
+        self._at(gains, self._present, start, positions, torch.neg)
+        self._at(gains, self._forbidden, start, positions, _never)
         # Each pair of two rows of this block counts once; a node has no pair with itself.
-        inner = int(torch.searchsorted(places, start + size))
-        own = torch.arange(start, start + size, device=places.device)
-        gains[:, :inner].masked_fill_(places[:inner] <= own[:, None], -math.inf)
-        found = (gains > lowest).flatten().nonzero().squeeze(1)
-        values = gains.flatten()[found]
+        inner = int(torch.searchsorted(positions, start + size))
+        own = torch.arange(start, start + size, device=positions.device)
+        gains[:, :inner].masked_fill_(positions[:inner] <= own[:, None], -math.inf)
+        result = (gains > lowest).flatten().nonzero().squeeze(1)
+        values = gains.flatten()[result]
         values, best = values.topk(min(count, values.numel()))
-        row, column = found[best] // places.numel(), found[best] % places.numel()
-        ends = torch.stack([rows[row], self._order[places[column]]])
+        row, column = result[best] // positions.numel(), result[best] % positions.numel()
+        ends = torch.stack([rows[row], self._order[positions[column]]])
         return self._edges.encode(ends), values
 
     def _reachable(self, start: int, size: int, lowest: float) -> Tensor:
         """Return places from `start` on whose pairs with the block's rows may exceed `lowest`."""
-        places = torch.arange(start, self._order.numel(), device=self._order.device)
+        positions = torch.arange(start, self._order.numel(), device=self._order.device)
         if lowest == -math.inf:
-            return places
+            return positions
         rows, columns = self._order[start : start + size], self._order[start:]
         t = self._gradients.degrees
         bound = self._received[rows].max() * self._sent[columns]
         bound += self._sent[rows].max() * self._received[columns]
         bound += t[rows].abs().max() + t[columns].abs()
-        return places[~(bound * (1 + 1e-5) <= lowest)]  # NaN is not a bound
+        return positions[~(bound * (1 + 1e-5) <= lowest)]  # NaN is not a bound
 
     def _located(self, codes: Tensor) -> Tensor:
         """Return places [2, m] of the ends of pairs, the end that comes first as a row on top."""
-        places = self._place[self._edges.ends(codes)]
-        places = torch.stack([places.amin(0), places.amax(0)])
-        return places[:, places[0].argsort()]
+        positions = self._place[self._edges.ends(codes)]
+        positions = torch.stack([positions.amin(0), positions.amax(0)])
+        return positions[:, positions[0].argsort()]
 
     def _at(
         self, gains: Tensor, located: Tensor, start: int, places: Tensor, change: _Change
@@ -200,8 +200,8 @@ def stepped(weights: Tensor, gains: Tensor, budgets: Tensor, step_size: float, s
     """
     most = min(int(budgets.max()), gains.shape[1])
     largest = gains.topk(most, dim=1).values
-    place = torch.arange(most, device=gains.device)
-    counted = (place < budgets[:, None]) & largest.isfinite()
+    position = torch.arange(most, device=gains.device)
+    counted = (position < budgets[:, None]) & largest.isfinite()
     mean = largest.abs().where(counted, 0.0).sum(1) / counted.sum(1).clamp(min=1)
     size = step_size / math.sqrt(1 + step / SETTLING)
     return weights + size * gains / mean.clamp(min=1e-30)[:, None]
@@ -298,8 +298,8 @@ def flip_source(
 def has_all_pair_gradients(aim: Aim, edges: EdgeSet, edge_weight: Tensor | None = None) -> bool:
     """Whether the model gives the gradients of all pairs, with weights [2E] of edges if given."""
     index = edges.edge_index()
-    found = aim.model.pair_gradients(aim.x, index, aim.targets, aim.value, edge_weight)
-    return found is not None
+    result = aim.model.pair_gradients(aim.x, index, aim.targets, aim.value, edge_weight)
+    return result is not None
 
 
 def _all_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSource:
@@ -308,11 +308,11 @@ def _all_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSou
     def source(
         edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
     ) -> RankedFlips:
-        found = aim.model.pair_gradients(aim.x, edges.edge_index(), aim.targets, aim.value)
-        if found is None:  # layers may have closed forms on some graphs only
+        result = aim.model.pair_gradients(aim.x, edges.edge_index(), aim.targets, aim.value)
+        if result is None:  # layers may have closed forms on some graphs only
             return some_pairs(edges, forbidden, count, nodes)
         some = _ranked_nodes(edges, aim, nodes, generator)
-        return best_flips(found, edges, aim.rows, forbidden, count, some)
+        return best_flips(result, edges, aim.rows, forbidden, count, some)
 
     return source
 
@@ -372,10 +372,10 @@ def weighted_logits(aim: Aim, edges: EdgeSet, block: Tensor) -> Callable[[Tensor
     Raises:
         GradientError: the model has none.
     """
-    found = aim.model.with_pairs(aim.x, edges.edge_index(), edges.ends(block), aim.targets)
-    if found is None:
+    result = aim.model.with_pairs(aim.x, edges.edge_index(), edges.ends(block), aim.targets)
+    if result is None:
         raise GradientError(NO_GRADIENT)
-    return found
+    return result
 
 
 def among(edges: EdgeSet, codes: Tensor, nodes: Tensor | None) -> Tensor:

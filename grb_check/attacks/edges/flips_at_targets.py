@@ -141,7 +141,7 @@ def _sample(
         room: int64 [N], pairs that each node has room for; None for no such bound.
         generator: the source of randomness.
     """
-    found = []
+    result = []
     for pool in pools:
         part = min(wanted, pool.free)
         if room is None:
@@ -153,9 +153,9 @@ def _sample(
             pairs = pairs[:, within_capacity(pairs, room)][:, :part]
             room = room - torch.bincount(pairs.flatten(), minlength=room.numel())
             pairs = _sorted(pairs, room.numel())
-        found.append(pairs)
+        result.append(pairs)
         wanted -= pairs.shape[1]
-    return torch.cat(found, dim=1)
+    return torch.cat(result, dim=1)
 
 
 def _by_preference(
@@ -165,10 +165,10 @@ def _by_preference(
     edges = edges[:, torch.randperm(edges.shape[1], generator=generator)]
     first, second = edges
     is_target = mask_of(targets, partners[0].numel())
-    place = torch.full_like(first, len(partners))
+    position = torch.full_like(first, len(partners))
     for rank, allowed in reversed(list(enumerate(partners))):
-        place[(is_target[first] & allowed[second]) | (is_target[second] & allowed[first])] = rank
-    return edges[:, place.argsort(stable=True)]
+        position[(is_target[first] & allowed[second]) | (is_target[second] & allowed[first])] = rank
+    return edges[:, position.argsort(stable=True)]
 
 
 def _sorted(pairs: Tensor, num_nodes: int) -> Tensor:

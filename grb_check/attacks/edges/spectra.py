@@ -68,10 +68,10 @@ def leading_spectrum(adjacency: Any, count: int) -> Spectrum:
         shape=(num_nodes, components),
     )
     others = num_nodes - components
-    wanted = min(count, others)
-    solver = _dense if num_nodes <= 4 * count or 2 * (wanted + SPARE) > others else _filtered
-    values, vectors = solver(matrix, trivial, wanted)
-    if wanted < others:
+    requested = min(count, others)
+    solver = _dense if num_nodes <= 4 * count or 2 * (requested + SPARE) > others else _filtered
+    values, vectors = solver(matrix, trivial, requested)
+    if requested < others:
         whole = values > values[-1] + SAME
         values, vectors = values[whole], vectors[:, whole]
     vectors = vectors * degrees[:, None] ** -0.5
@@ -88,15 +88,15 @@ def _dense(matrix: Any, trivial: Any, wanted: int) -> tuple[Floats, Floats]:
     inner, shift = matrix[linked][:, linked].toarray(), trivial[linked]
     values, vectors = np.linalg.eigh(inner - 3.0 * (shift @ shift.T).toarray())
     best = np.arange(linked.size - 1, linked.size - 1 - wanted, -1)
-    found = np.zeros((matrix.shape[0], wanted))
-    found[linked] = vectors[:, best]
-    return values[best], found
+    result = np.zeros((matrix.shape[0], wanted))
+    result[linked] = vectors[:, best]
+    return values[best], result
 
 
 def _filtered(matrix: Any, trivial: Any, wanted: int) -> tuple[Floats, Floats]:
     """As `_dense`, without an N x N array."""
-    places = np.arange(1.0, matrix.shape[0] + 1.0)[:, None]
-    block = np.sin(places * np.sqrt(np.arange(2.0, wanted + SPARE + 2.0)))
+    positions = np.arange(1.0, matrix.shape[0] + 1.0)[:, None]
+    block = np.sin(positions * np.sqrt(np.arange(2.0, wanted + SPARE + 2.0)))
     transposed = sp.csr_array(trivial.T)
     bound = 0.0  # eigenvalues from -1 to here are damped
     for _ in range(FILTERS):

@@ -99,13 +99,13 @@ def _renewed(search: Search, block_size: int, key: int) -> Widen:
         sizes = (BUDGETS * budgets).clamp(min=LEAST_BLOCK, max=block_size).maximum(2 * budgets)
         room = (sizes - (relaxed.codes >= 0).sum(1)).clamp(min=0)
         ranked = search.source(owners, flips, PROMISING * int(sizes.max()) // 2).in_turn()
-        place = torch.arange(ranked.shape[1], device=ranked.device)
-        ranked = ranked.masked_fill(place >= PROMISING * room[:, None], -1)
+        position = torch.arange(ranked.shape[1], device=ranked.device)
+        ranked = ranked.masked_fill(position >= PROMISING * room[:, None], -1)
         ranked = without(ranked, relaxed.codes)
         draw = uniform(key, owners[:, None], ranked, (relaxed.codes + 2).sum(1, keepdim=True))
         order = draw.masked_fill(ranked < 0, 2.0).argsort(dim=1, stable=True)
         chosen = ranked.gather(1, order)[:, : int(sizes.max())]
-        return chosen.masked_fill(place[: chosen.shape[1]] >= room[:, None], -1)
+        return chosen.masked_fill(position[: chosen.shape[1]] >= room[:, None], -1)
 
     return widen
 
@@ -144,8 +144,8 @@ def _best_pairs(search: Search) -> Widen:
         reach = (REACH * search.graphs.budgets[owners]).clamp(min=LEAST_REACH)
         count = int(reach.max()) // 2
         ranked = search.source(owners, relaxed.codes, count, relaxed.weights).in_turn()
-        place = torch.arange(ranked.shape[1], device=ranked.device)
-        return ranked.masked_fill(place >= reach[:, None], -1)
+        position = torch.arange(ranked.shape[1], device=ranked.device)
+        return ranked.masked_fill(position >= reach[:, None], -1)
 
     return widen
 
@@ -177,8 +177,8 @@ def _flips(
             block_size=settings.block_size,
             generator=generator,
         )
-        found = find(settings, search, generator)
-        owners, flips = found.owners, found.flips
+        result = find(settings, search, generator)
+        owners, flips = result.owners, result.flips
     given = flips >= 0
     own = owners[given.nonzero()[:, 0]]
     codes, sizes = flips[given], graphs.sizes[own]

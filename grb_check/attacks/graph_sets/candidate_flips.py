@@ -123,11 +123,11 @@ def best_of_each(
     codes = no_flips(copies.sizes.numel(), count, copies.starts)
     gains = gradients.degrees.new_full(codes.shape, -math.inf)
     for rows in _groups(copies.sizes, copies.sizes <= LARGE):
-        found = _best_of_group(gradients, copies, rows, barred, scales[rows], count)
-        codes[rows], gains[rows] = found.codes, found.gains
+        result = _best_of_group(gradients, copies, rows, barred, scales[rows], count)
+        codes[rows], gains[rows] = result.codes, result.gains
     for row in (copies.sizes > LARGE).nonzero().squeeze(1).tolist():
-        found = _best_of_one(gradients, copies, row, barred, scales[row], count)
-        codes[row], gains[row] = found.codes, found.gains
+        result = _best_of_one(gradients, copies, row, barred, scales[row], count)
+        codes[row], gains[row] = result.codes, result.gains
     return RankedKinds(
         RankedRows(codes, gains), _best_removals(gradients, copies, edges, forbidden, scales, count)
     )
@@ -149,9 +149,9 @@ def by_rows(owners: Tensor, values: Tensor, num_rows: int, fill: float) -> Tenso
     counts = torch.bincount(owners, minlength=num_rows)
     width = int(counts.max())
     every = torch.arange(owners.numel(), device=owners.device)
-    place = every - (counts.cumsum(0) - counts)[owners]
+    position = every - (counts.cumsum(0) - counts)[owners]
     rows = values.new_full((num_rows, width), fill)
-    rows[owners, place] = values
+    rows[owners, position] = values
     return rows
 
 
@@ -177,14 +177,14 @@ def _groups(sizes: Tensor, among: Tensor) -> Iterator[Tensor]:
     rows = rows[sizes[rows].argsort(stable=True)]
     ordered = sizes[rows].tolist()
     first = 0
-    for place in range(1, len(ordered) + 1):
+    for position in range(1, len(ordered) + 1):
         if (
-            place == len(ordered)
-            or ordered[place] > GROWTH * ordered[first] + 4
-            or (place + 1 - first) * ordered[place] ** 2 > ENTRIES
+            position == len(ordered)
+            or ordered[position] > GROWTH * ordered[first] + 4
+            or (position + 1 - first) * ordered[position] ** 2 > ENTRIES
         ):
-            yield rows[first:place]
-            first = place
+            yield rows[first:position]
+            first = position
 
 
 def _best_of_group(
@@ -214,12 +214,12 @@ def _best_of_group(
 
 def _within(copies: Copies, rows: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return graph and two nodes of those pairs [2, m] that are in some graphs [g]."""
-    place = torch.full_like(copies.sizes, -1)
-    place[rows] = torch.arange(rows.numel(), device=rows.device)
+    position = torch.full_like(copies.sizes, -1)
+    position[rows] = torch.arange(rows.numel(), device=rows.device)
     owner = copies.batch[pairs[0]]
-    kept = place[owner] >= 0
+    kept = position[owner] >= 0
     first, second = (pairs - copies.starts[owner])[:, kept]
-    return place[owner[kept]], first, second
+    return position[owner[kept]], first, second
 
 
 def _best_of_one(
@@ -237,8 +237,8 @@ def _best_of_one(
     inside = barred[:, (barred[0] >= start) & (barred[0] < start + size)] - start
     no_edges = EdgeSet(inside.new_empty(0), size)  # all pairs are additions; edges are barred
     everywhere = torch.arange(size, device=barred.device)
-    found = best_flips(own, no_edges, everywhere, inside[0] * size + inside[1], count)
-    return ranked_rows(found.codes[None], found.gains[None], scale[None], count)
+    result = best_flips(own, no_edges, everywhere, inside[0] * size + inside[1], count)
+    return ranked_rows(result.codes[None], result.gains[None], scale[None], count)
 
 
 RANDOM_PAIRS: Final = 300  # of a graph, drawn each time if the model lacks gradients of all pairs
@@ -342,9 +342,9 @@ class _AllPairs:
         """Rank all pairs in passes of bounded size, smaller if the gradients' factors need it."""
         parts: Sequence[Tensor] = list(self.graphs.parts(owners))
         if len(parts) == 1:
-            found = self._ranked(owners, flips, count, weights)
-            if found is not None:
-                return found
+            result = self._ranked(owners, flips, count, weights)
+            if result is not None:
+                return result
             if owners.numel() == 1:  # layers may have closed forms on some graphs only
                 return self.otherwise(owners, flips, count, weights)
             parts = torch.arange(owners.numel(), device=owners.device).tensor_split(2)
@@ -387,16 +387,16 @@ class _RandomPairs:
         self, owners: Tensor, flips: Tensor, count: int, weights: Tensor | None = None
     ) -> RankedKinds:
         """Rank random pairs; flips of weight above 0.5 count as made."""
-        made = flips if weights is None else torch.where(weights > 0.5, flips, -1)
-        key, found = new_key(self.generator), []
+        created = flips if weights is None else torch.where(weights > 0.5, flips, -1)
+        key, result = new_key(self.generator), []
         for part in self.graphs.parts(owners, self.graphs.pair_counts[owners].clamp(max=self.most)):
-            copies = self.graphs.copies(owners[part], made[part])
+            copies = self.graphs.copies(owners[part], created[part])
             block = _random_block(copies, owners[part], self.most, key)
             block = _without(block, copies, _forbidden(copies, flips[part], self.isolate))
-            found.append(
+            result.append(
                 _ranked_kinds(copies, block, pair_gains(copies, self.objective, block), count)
             )
-        return _stacked(found)
+        return _stacked(result)
 
 
 def pair_gains(copies: Copies, objective: RowObjective, codes: Tensor) -> Tensor:
@@ -466,11 +466,11 @@ def _random_edges(copies: Copies, owners: Tensor, most: int, key: int) -> Tensor
     rows, codes = copies.local(copies.edges.ends(copies.edges.codes))
     if not codes.numel():
         return no_flips(owners.numel(), most, codes)
-    found = torch.bincount(rows, minlength=owners.numel())
+    result = torch.bincount(rows, minlength=owners.numel())
     every = torch.arange(most, device=owners.device)
-    place = uniform(key, owners[:, None], every, every.new_tensor(2)) * found[:, None]
-    place = (place.long() + (found.cumsum(0) - found)[:, None]).clamp(max=codes.numel() - 1)
-    return torch.where(found[:, None] > 0, codes[place], -1)
+    position = uniform(key, owners[:, None], every, every.new_tensor(2)) * result[:, None]
+    position = (position.long() + (result.cumsum(0) - result)[:, None]).clamp(max=codes.numel() - 1)
+    return torch.where(result[:, None] > 0, codes[position], -1)
 
 
 def _pair_numbered(numbers: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:

@@ -172,12 +172,12 @@ class GraphList:
 
     def logits(self, owners: Tensor, flips: Tensor) -> Tensor:
         """Return logits float [V, c] of copies of graphs [V] with flips [V, B] made."""
-        found = []
+        result = []
         for part in self.parts(owners):
             copies = self.copies(owners[part], flips[part])
             with torch.no_grad():
-                found.append(copies.model(copies.x, copies.edge_index))
-        return torch.cat(found) if found else self.x.new_empty((0, 1))
+                result.append(copies.model(copies.x, copies.edge_index))
+        return torch.cat(result) if result else self.x.new_empty((0, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,10 +263,10 @@ def passes(weights: Tensor) -> Iterator[Tensor]:
     """
     first, total = 0, 0
     every = weights.tolist()
-    for place, weight in enumerate(every):
+    for position, weight in enumerate(every):
         if total and total + weight > TOGETHER:
-            yield torch.arange(first, place, device=weights.device)
-            first, total = place, 0
+            yield torch.arange(first, position, device=weights.device)
+            first, total = position, 0
         total += weight
     if every:
         yield torch.arange(first, len(every), device=weights.device)

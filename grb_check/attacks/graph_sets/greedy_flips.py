@@ -145,12 +145,12 @@ def best_tried(search: Search, made: FlippedGraphs, candidates: Tensor) -> Flipp
 
 
 def _waves(count: int) -> list[int]:
-    found, left = [], count
+    result, left = [], count
     for wave in WAVES:
         if left > 0:
-            found.append(min(wave, left))
-            left -= found[-1]
-    return found
+            result.append(min(wave, left))
+            left -= result[-1]
+    return result
 
 
 def _worst_possible(made: FlippedGraphs) -> FlippedGraphs:
@@ -194,9 +194,9 @@ def greedy_search(
     Arguments are those of `greedy_flips` and `exchange_flips`.
     """
     clean = unflipped(search)
-    made = greedy_flips(search, clean, steps)
-    made = exchange_flips(search, clean, made, exchanges, exchange_share, new_key(generator))
-    return spend_the_rest(search, made)
+    created = greedy_flips(search, clean, steps)
+    created = exchange_flips(search, clean, created, exchanges, exchange_share, new_key(generator))
+    return spend_the_rest(search, created)
 
 
 def greedy_flips(search: Search, made: FlippedGraphs, steps: int) -> FlippedGraphs:
@@ -217,8 +217,8 @@ def greedy_flips(search: Search, made: FlippedGraphs, steps: int) -> FlippedGrap
         if not rows.numel():
             break
         now = path.at(rows)
-        wanted = -(-flips_left(search.graphs, now) // (steps - step))
-        after = one_step(search, now, wanted)
+        requested = -(-flips_left(search.graphs, now) // (steps - step))
+        after = one_step(search, now, requested)
         going[rows] = (after.flips != now.flips).any(1)
         path = path.with_rows(rows, after)
         best = best.better_of(path)
@@ -307,8 +307,8 @@ def _taken_back(made: FlippedGraphs, count: Tensor, number: int, key: int) -> Te
     """Return flips [V, B] without `count` int64 [V] of them, which take turns over the rounds."""
     size = count_flips(made.flips)[:, None]
     order = uniform(key, made.owners[:, None], made.flips).masked_fill(made.flips < 0, 2.0)
-    place = order.argsort(dim=1, stable=True).argsort(dim=1, stable=True)
-    turn = (place - number * count[:, None]) % size
+    position = order.argsort(dim=1, stable=True).argsort(dim=1, stable=True)
+    turn = (position - number * count[:, None]) % size
     return packed(made.flips.masked_fill(turn < count[:, None], -1))
 
 
@@ -324,12 +324,16 @@ def spend_the_rest(search: Search, made: FlippedGraphs) -> FlippedGraphs:
         if not rows.numel():
             break
         now = made.at(rows)
-        wanted = (share[rows] * room[rows]).long().clamp(min=1)
-        ranked = search.source(now.owners, now.flips, RANKED * int(wanted.max()))
-        chosen = at_distinct_nodes(search, now.owners, ranked.together(REMOVAL_FACTORS[1]), wanted)
+        requested = (share[rows] * room[rows]).long().clamp(min=1)
+        ranked = search.source(now.owners, now.flips, RANKED * int(requested.max()))
+        chosen = at_distinct_nodes(
+            search, now.owners, ranked.together(REMOVAL_FACTORS[1]), requested
+        )
         tried = flip_graphs(search, now.owners, append_flips(now.flips, chosen))
         worse = now.beats(tried) | (count_flips(chosen) == 0)
         made = made.with_rows(rows, now.where(worse, tried))
         # Flips that did harm are retried with fewer; a single one that did is the end.
-        share[rows] = torch.where(worse, torch.where(wanted > 1, share[rows] / 4, 0.0), share[rows])
+        share[rows] = torch.where(
+            worse, torch.where(requested > 1, share[rows] / 4, 0.0), share[rows]
+        )
     return made

@@ -53,8 +53,8 @@ def best_columns(
     """
     free = torch.ones_like(owners, dtype=torch.bool) if moves is None else moves.to(owners.device)
     sizes = torch.bincount(owners[free], minlength=count)
-    place = torch.full_like(owners, -1)
-    place[free] = _ranks(owners[free], sizes)
+    position = torch.full_like(owners, -1)
+    position[free] = _ranks(owners[free], sizes)
     idle = torch.zeros_like(sizes)
     going = sizes > 0
     best = rows.clone()
@@ -64,9 +64,9 @@ def best_columns(
             break
         inside = going[owners]
         values = values_for(groups.cpu())
-        turn = (place == step % sizes.clamp(min=1)[owners])[inside]
-        found, gained, top = _one_exchanged(values, best[inside], owners[inside], groups, turn)
-        best[inside] = found
+        turn = (position == step % sizes.clamp(min=1)[owners])[inside]
+        result, gained, top = _one_exchanged(values, best[inside], owners[inside], groups, turn)
+        best[inside] = result
         idle[groups] = torch.where(gained, 0, idle[groups] + 1)
         going[groups] = (idle[groups] < sizes[groups]) & (top < highest)
     return best
@@ -178,7 +178,7 @@ class NodesInGraphs:
             values_for, owners = self._values_for(graphs, rows, settings), number[self.owners[rows]]
             may_move = None if moves is None else moves[rows.to(moves.device)]
             count, highest = graphs.numel(), _highest(settings)
-            found = maximise_each(
+            result = maximise_each(
                 values_for,
                 start[rows],
                 owners,
@@ -191,26 +191,26 @@ class NodesInGraphs:
                 rounded=self.rounded,
             )
             if self.rounded is not None:
-                found = best_columns(
+                result = best_columns(
                     values_for,
-                    self.rounded(found),
+                    self.rounded(result),
                     owners,
                     count=count,
                     highest=highest,
                     moves=may_move,
                 )
-            best[rows] = found
+            best[rows] = result
         return best
 
     def probabilities(self, features: Tensor) -> Tensor:
         """See `PlacedNodes`."""
-        found: list[Tensor] = []
+        result: list[Tensor] = []
         every = torch.arange(self.clean.y.numel(), device=self.owners.device)
         for graphs, rows in self._passes(every):
             with torch.no_grad():
                 logits = [logits_of(features[rows]) for logits_of in self._maps(graphs)]
-            found.append(mean_probabilities(logits))
-        return torch.cat(found)[self.targets]
+            result.append(mean_probabilities(logits))
+        return torch.cat(result)[self.targets]
 
     def _passes(self, graphs: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return graphs int64 [g] for one pass each, and the rows of their nodes int64 [k]."""
@@ -236,16 +236,16 @@ class NodesInGraphs:
         def values_for(some: Tensor) -> ValuesOfFeatures:
             now = graphs[some.to(graphs.device)]
             maps, labels = self._maps(now), self.clean.y[now]
-            place = rows[torch.isin(self.owners[rows], now)]
-            number = torch.searchsorted(now, self.owners[place])
+            position = rows[torch.isin(self.owners[rows], now)]
+            number = torch.searchsorted(now, self.owners[position])
             sizes = torch.bincount(number, minlength=now.numel())
 
             def values(features: Tensor) -> Tensor:
-                found = [objective(logits_of(features), labels) for logits_of in maps]
-                total = torch.stack(found).mean(0)
+                result = [objective(logits_of(features), labels) for logits_of in maps]
+                total = torch.stack(result).mean(0)
                 if of_nodes is None:
                     return total
-                similar = of_nodes(every.index_copy(0, place, features))[place]
+                similar = of_nodes(every.index_copy(0, position, features))[position]
                 means = torch.zeros_like(total).index_add(0, number, similar) / sizes
                 return total + settings.harmony * means
 
@@ -269,11 +269,11 @@ class NodesInGraphs:
         batch = (chosen.cumsum(0) - 1)[whole.batch[kept]]
         # Injected nodes lie in the union by graph, and in the order of their rows in each.
         rows = torch.isin(self.owners, graphs).nonzero().squeeze(1)
-        places = torch.empty_like(rows)
-        places[self.owners[rows].argsort(stable=True)] = (nodes < 0).nonzero().squeeze(1)
+        positions = torch.empty_like(rows)
+        positions[self.owners[rows].argsort(stable=True)] = (nodes < 0).nonzero().squeeze(1)
 
         def logits_with(model: DifferentiableModel) -> LogitsOfFeatures:
-            return lambda features: model(x.index_copy(0, places, features), edges)
+            return lambda features: model(x.index_copy(0, positions, features), edges)
 
         return [logits_with(member.on_graphs(batch, nodes)) for member in self.members]
 

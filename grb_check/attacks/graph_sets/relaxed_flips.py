@@ -46,8 +46,8 @@ class RelaxedRows:
         """Return codes [V, width] of the `budgets` [V] flips of largest weight above 0."""
         order = self.weights.argsort(dim=1, descending=True, stable=True)[:, :width]
         codes, weights = self.codes.gather(1, order), self.weights.gather(1, order)
-        place = torch.arange(codes.shape[1], device=codes.device)
-        codes = codes.masked_fill((place >= budgets[:, None]) | (weights <= 0), -1)
+        position = torch.arange(codes.shape[1], device=codes.device)
+        codes = codes.masked_fill((position >= budgets[:, None]) | (weights <= 0), -1)
         return torch.cat([codes, no_flips(codes.shape[0], width - codes.shape[1], codes)], dim=1)
 
     def without_negligible(self) -> RelaxedRows:
@@ -156,11 +156,11 @@ def _with_rows(relaxed: RelaxedRows, rows: Tensor, other: RelaxedRows) -> Relaxe
     num_rows = relaxed.codes.shape[0]
     codes = no_flips(num_rows, width, relaxed.codes)
     weights = relaxed.weights.new_zeros(codes.shape)
-    for each, places in ((relaxed, slice(None)), (other, rows)):
-        codes[places] = -1
-        weights[places] = 0.0
-        codes[places, : each.codes.shape[1]] = each.codes
-        weights[places, : each.codes.shape[1]] = each.weights
+    for each, positions in ((relaxed, slice(None)), (other, rows)):
+        codes[positions] = -1
+        weights[positions] = 0.0
+        codes[positions, : each.codes.shape[1]] = each.codes
+        weights[positions, : each.codes.shape[1]] = each.weights
     return RelaxedRows(codes, weights)
 
 
@@ -187,13 +187,13 @@ def relaxed_search(
     clean = unflipped(search)
     single = search.graphs.budgets[clean.owners] == 1
     rows, others = single.nonzero().squeeze(1), (~single).nonzero().squeeze(1)
-    made = clean.with_rows(rows, greedy_flips(search, clean.at(rows), 1))
+    created = clean.with_rows(rows, greedy_flips(search, clean.at(rows), 1))
     best, relaxed = relaxed_flips(
         search, clean.at(others), widen, iterations=iterations, every=every, step_size=step_size
     )
-    made = made.with_rows(others, rounded_rows(search, best, relaxed, samples, key))
-    made = exchange_flips(search, clean, made, EXCHANGES, EXCHANGE_SHARE, key)
-    return spend_the_rest(search, made)
+    created = created.with_rows(others, rounded_rows(search, best, relaxed, samples, key))
+    created = exchange_flips(search, clean, created, EXCHANGES, EXCHANGE_SHARE, key)
+    return spend_the_rest(search, created)
 
 
 def rounded_rows(

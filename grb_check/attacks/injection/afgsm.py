@@ -128,9 +128,9 @@ class _Attacked:
         worth = 1 / (1 + missing[order])
         best, most = int(groups[order[0]]), -1.0
         for group in torch.unique(groups).tolist():
-            found = float(worth[groups[order] == group][:count].sum())
-            if found > most:
-                best, most = group, found
+            result = float(worth[groups[order] == group][:count].sum())
+            if result > most:
+                best, most = group, result
         others = (groups[order] != best).long()
         return order[others.argsort(stable=True)][:count]
 
@@ -139,8 +139,8 @@ class _Attacked:
         row, column = self._edges
         degrees = torch.bincount(row, minlength=self._scores.shape[0]).to(self._scores) + 1
         scale = degrees.rsqrt()[:, None]
-        found = self._scores
+        result = self._scores
         for _ in range(2):
-            sent = scale * found
-            found = scale * sent.index_add(0, row, sent[column])
-        return found[self._targets], degrees
+            sent = scale * result
+            result = scale * sent.index_add(0, row, sent[column])
+        return result[self._targets], degrees

@@ -113,9 +113,9 @@ class InjectionAgia:
             notes = (*notes, value)
         else:
             others, start = self._exchange(threat, value, links, features, generator)
-            found, after = self._features(graph, others, threat, model, start)
+            result, after = self._features(graph, others, threat, model, start)
             if after > before:
-                links, features = others, found
+                links, features = others, result
         return Perturbation(injected_x=features.cpu(), injected_edges=links, notes=notes)
 
     def _features(
@@ -142,14 +142,14 @@ class InjectionAgia:
                 f"links were not exchanged: {count(pairs, 'pair')} of injected nodes and targets, "
                 f"most_pairs is {self.most_pairs}"
             )
-        found = [
+        result = [
             member.with_links(
                 graph.x, graph.edge_index, threat.injected_nodes, threat.targets, threat.targets
             )
             for member in members(model)
         ]
-        every = [logits_of for logits_of in found if logits_of is not None]
-        if len(every) < len(found):
+        every = [logits_of for logits_of in result if logits_of is not None]
+        if len(every) < len(result):
             return (
                 "links were not exchanged: the model takes no weights of edges, ignores them, or "
                 "has too many pairs for them"
@@ -215,8 +215,8 @@ def _first_scores(
     targets = threat.targets.cpu()
     noise = torch.rand((features.shape[0], targets.numel()), generator=generator) / 10
     ascending = targets.argsort()
-    places = ascending[torch.searchsorted(targets[ascending], links[1])]
-    noise[links[0], places] += 0.5
+    positions = ascending[torch.searchsorted(targets[ascending], links[1])]
+    noise[links[0], positions] += 0.5
     return noise.to(features)
 
 

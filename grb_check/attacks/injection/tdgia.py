@@ -98,8 +98,8 @@ class InjectionTdgia:
         generator: torch.Generator,
     ) -> Perturbation:
         """Inject round by round."""
-        place = place_in_graph(graph, threat, model)
-        return self.perturb_with(place, graph, threat, model, generator)
+        position = place_in_graph(graph, threat, model)
+        return self.perturb_with(position, graph, threat, model, generator)
 
     def perturb_with(
         self,

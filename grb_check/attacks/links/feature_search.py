@@ -348,13 +348,13 @@ def maximise_each(
         with torch.enable_grad():
             values = value_of(features)
             total = values.sum()
-        found = _finite(values, iteration)
-        counted = found
+        result = _finite(values, iteration)
+        counted = result
         if rounded is not None:
             with torch.no_grad():
                 counted = _finite(value_of(rounded(features)), iteration)
         further = (counted > ascent.top) & ~ascent.done
-        ascent = ascent.after(found, counted, iteration, patience)
+        ascent = ascent.after(result, counted, iteration, patience)
         taken = further[own].to(start.device)
         best[rows[taken]] = features.detach()[taken]
         if iteration == iterations or bool(ascent.done.all()):
@@ -440,12 +440,12 @@ class _Ascent:
 
 def _finite(values: Tensor, iteration: int) -> Tensor:
     """Return values float64 [h] on the CPU; refuse those that are not finite."""
-    found = values.detach().cpu().double()
-    if not bool(found.isfinite().all()):
-        score = float(found[~found.isfinite()][0])
+    result = values.detach().cpu().double()
+    if not bool(result.isfinite().all()):
+        score = float(result[~result.isfinite()][0])
         msg = f"the model's output gave an objective of {score} at attack step {iteration}"
         raise ModelError(f"{msg}; check the model for NaN and infinity on larger graphs")
-    return found
+    return result
 
 
 def _least_gain(value: float) -> float:
@@ -463,10 +463,10 @@ def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
         GradientError: there is no gradient, the backward pass fails, or the gradient has non-finite
             entries and is 0 elsewhere.
     """
-    found: tuple[Tensor | None, ...] = (None,)
+    result: tuple[Tensor | None, ...] = (None,)
     if value.requires_grad:
         try:
-            found = torch.autograd.grad(value, inputs, allow_unused=True)
+            result = torch.autograd.grad(value, inputs, allow_unused=True)
         except torch.cuda.OutOfMemoryError:
             raise
         except RuntimeError as error:
@@ -475,13 +475,13 @@ def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
                 f"make it differentiable with respect to x, or leave the attack out"
             )
             raise GradientError(msg) from error
-    if any(gradient is None for gradient in found):
+    if any(gradient is None for gradient in result):
         msg = (
             "the model's output has no gradient with respect to x, which this attack needs; "
             "remove torch.no_grad, detach or numpy from its forward pass, or leave the attack out"
         )
         raise GradientError(msg)
-    given = tuple(gradient for gradient in found if gradient is not None)
+    given = tuple(gradient for gradient in result if gradient is not None)
     if all(bool(each.isfinite().all()) for each in given):
         return given
     finite = tuple(torch.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in given)

@@ -63,11 +63,12 @@ class Sites:
     def notes(self) -> tuple[str, ...]:
         """Return a note on links that groups have too few nodes for."""
         allowed = self.count * self.links_each
-        made = int((self.budgets * self.links_in).sum())
-        if made == allowed:
+        created = int((self.budgets * self.links_in).sum())
+        if created == allowed:
             return ()
         return (
-            f"{made} of {count(allowed, 'edge')} at injected nodes: some graphs have fewer nodes",
+            f"{created} of {count(allowed, 'edge')} at injected nodes: "
+            "some graphs have fewer nodes",
         )
 
 
@@ -170,17 +171,17 @@ def random_links(threat: Threat, generator: torch.Generator) -> tuple[Tensor, tu
     """
     sites, notes = sites_of(threat), links_notes(threat)
     sizes, starts = sites.sizes[sites.owners], sites.starts[sites.owners]
-    found = [no_links()]
+    result = [no_links()]
     for size in torch.unique(sizes).tolist():  # a single one unless the targets are graphs
         links_each = min(sites.links_each, size)
         if links_each <= 0:
             continue
         new = (sizes == size).nonzero().squeeze(1)
         chosen = starts[new, None] + _distinct(new.numel(), links_each, size, generator)
-        found.append(
+        result.append(
             torch.stack([new.repeat_interleave(links_each), sites.nodes[chosen.flatten()]])
         )
-    links = torch.cat(found, dim=1)
+    links = torch.cat(result, dim=1)
     return links[:, links[0].argsort(stable=True)], notes
 
 
@@ -216,9 +217,9 @@ def grouped_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) ->
         taken = torch.isin(line, extra[rest - short :])
         begin = line[~taken][: links_each - short if short else 0]
         line = torch.cat([begin, line[~torch.isin(line, begin)]])
-    places = torch.cat([extra, line.repeat(whole)])
+    positions = torch.cat([extra, line.repeat(whole)])
     from_new = torch.arange(nodes, device=order.device).repeat_interleave(links_each)
-    return torch.stack([from_new, order[places]])
+    return torch.stack([from_new, order[positions]])
 
 
 def even_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) -> Tensor:
@@ -230,9 +231,9 @@ def even_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) -> Te
     copies = torch.full((order.numel(),), whole, device=order.device)
     copies[:rest] += 1
     line = groups.argsort(stable=True)
-    places = line.repeat_interleave(copies[line])
-    from_new = torch.arange(places.numel(), device=order.device) % nodes
-    return torch.stack([from_new, order[places]])
+    positions = line.repeat_interleave(copies[line])
+    from_new = torch.arange(positions.numel(), device=order.device) % nodes
+    return torch.stack([from_new, order[positions]])
 
 
 def links_in_graphs(sites: Sites, ranked: Tensor, owners: Tensor, *, evenly: bool) -> Tensor:
@@ -258,14 +259,14 @@ def links_in_graphs(sites: Sites, ranked: Tensor, owners: Tensor, *, evenly: boo
     rank = torch.arange(owners.numel()) - (together.cumsum(0) - together)[owners]
     turn = torch.arange(new.numel()) - (each.cumsum(0) - each)[new]  # of the new node's links
     size = sites.sizes[graph]
-    place = (rank[new] * each[new] + turn) % size
+    position = (rank[new] * each[new] + turn) % size
     if evenly:
         whole = (together * sites.links_in)[graph] // size
         rest = (together * sites.links_in)[graph] % size
         card = rank[new] + turn * together[graph]
         late = rest + (card - rest * (whole + 1)) // whole.clamp(min=1)
-        place = torch.where(card < rest * (whole + 1), card // (whole + 1), late)
-    return torch.stack([new, ranked[sites.starts[graph] + place]])
+        position = torch.where(card < rest * (whole + 1), card // (whole + 1), late)
+    return torch.stack([new, ranked[sites.starts[graph] + position]])
 
 
 def ring_links(nodes: int, neighbours: int, first_id: int) -> Tensor:

@@ -87,7 +87,7 @@ class ModificationNea:
     ) -> Perturbation:
         """Flip the pairs that raise the embedding's loss; neither labels nor the model are used."""
         sample = self.additions_per_change * most_additions(self.restrict, threat.edge_budget)
-        found = candidates_at(graph, threat, sample, generator)
+        result = candidates_at(graph, threat, sample, generator)
         adjacency = adjacency_of(graph)
         spectrum = leading_spectrum(adjacency, self.eigenpairs)
 
@@ -97,9 +97,9 @@ class ModificationNea:
         return best_flips(
             graph,
             threat,
-            found,
-            scores(found.removals, added=False),
-            scores(found.additions, added=True),
+            result,
+            scores(result.removals, added=False),
+            scores(result.additions, added=True),
             isolate=self.isolate,
         )
 

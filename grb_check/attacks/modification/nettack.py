@@ -195,9 +195,9 @@ class _Attacked:
     def margins(self) -> Tensor:
         """Return the surrogate's margins of the target after the flip of each pair with it, [N]."""
         near = self.is_near.nonzero().squeeze(1)
-        found = self._after(near, torch.arange(self.degrees.numel()), 1.0)
-        found[near] = self._after(near, near, -1.0)
-        return found
+        result = self._after(near, torch.arange(self.degrees.numel()), 1.0)
+        result[near] = self._after(near, near, -1.0)
+        return result
 
     def _after(self, near: Tensor, others: Tensor, change: float) -> Tensor:
         """Return the margins after adding (1) or removing (-1) the pairs with other nodes [m].

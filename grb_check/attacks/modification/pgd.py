@@ -99,9 +99,9 @@ def objective_of_rows(
     is_last[nodes] = True
     rest = (~is_last).nonzero().squeeze(1)
     order = torch.cat([rest, nodes])
-    place = torch.empty_like(order)
-    place[order] = torch.arange(order.numel(), device=order.device)
-    edges, ends, labels = place[graph.edge_index], place[targets], graph.y[targets]
+    position = torch.empty_like(order)
+    position[order] = torch.arange(order.numel(), device=order.device)
+    edges, ends, labels = position[graph.edge_index], position[targets], graph.y[targets]
     maps = [
         member.with_injected(graph.x[rest], edges, nodes.numel(), ends) for member in members(model)
     ]

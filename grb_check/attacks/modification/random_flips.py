@@ -61,7 +61,7 @@ class ModificationRandomFlips:
             budgets, starts = torch.tensor([threat.edge_budget]), torch.tensor([0, num_nodes])
         else:
             budgets, starts = (each.cpu() for each in budgets_and_starts(threat))
-        found = [codes[:0]]
+        result = [codes[:0]]
         bounds = torch.searchsorted(codes, starts * num_nodes).tolist()
         for index, (start, budget) in enumerate(
             zip(starts.tolist(), budgets.tolist(), strict=False)
@@ -73,8 +73,8 @@ class ModificationRandomFlips:
             own = EdgeSet(ends[0] * size + ends[1], size)
             room = None if threat.local_budgets is None else threat.local_budgets.cpu()
             flips = self._flips(own, budget, room, generator)
-            found.append(whole.encode(own.ends(flips) + start))
-        flips = torch.cat(found)
+            result.append(whole.encode(own.ends(flips) + start))
+        flips = torch.cat(result)
         notes = shortfall(flips.numel(), int(budgets.sum()), reason_within(threat, _REASON))
         return EdgeSet(codes, num_nodes).perturbation(flips, notes)
 
@@ -91,8 +91,8 @@ class ModificationRandomFlips:
             generator: the source of randomness.
         """
         spare = 0 if self.isolate else clean.codes.numel()  # at most that many are rejected
-        wanted = budget if room is None else SPARE * budget
-        flips = _distinct_pairs(clean, wanted + spare, generator)
+        requested = budget if room is None else SPARE * budget
+        flips = _distinct_pairs(clean, requested + spare, generator)
         if not self.isolate:
             present = clean.has(flips)
             stays = ~removable(clean.ends(flips[present]), clean.degrees(), isolate=False)

@@ -140,10 +140,10 @@ class _Subgraph:
     ) -> None:
         nodes = torch.unique(torch.cat([ego, candidates]))
         around, counts = neighbours.of_all(nodes)
-        place = torch.searchsorted(nodes, around).clamp(max=nodes.numel() - 1)
-        inside = nodes[place] == around
+        position = torch.searchsorted(nodes, around).clamp(max=nodes.numel() - 1)
+        inside = nodes[position] == around
         row = torch.arange(nodes.numel(), device=nodes.device).repeat_interleave(counts)[inside]
-        column = place[inside]
+        column = position[inside]
         upper = row < column
         edges = torch.stack([row[upper], column[upper]])
         self._target = int(torch.searchsorted(nodes, target))

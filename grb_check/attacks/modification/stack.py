@@ -80,7 +80,7 @@ class ModificationStack:
     ) -> Perturbation:
         """Flip the pairs that most change the norm; neither labels nor the model are used."""
         sample = self.additions_per_change * most_additions(self.restrict, threat.edge_budget)
-        found = candidates_at(graph, threat, sample, generator)
+        result = candidates_at(graph, threat, sample, generator)
         adjacency = adjacency_of(graph)
         clean = energy(adjacency)
 
@@ -91,9 +91,9 @@ class ModificationStack:
         return best_of_each_kind(
             graph,
             threat,
-            found,
-            scores(found.removals, added=False),
-            scores(found.additions, added=True),
+            result,
+            scores(result.removals, added=False),
+            scores(result.additions, added=True),
             removal_share=self.removal_share,
             isolate=self.isolate,
         )

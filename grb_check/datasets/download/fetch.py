@@ -204,7 +204,7 @@ def _complete_folders(
             if member.parts[-len(path) :] == path:
                 folder = folders.setdefault(member.parts[: -len(path)], {})
                 folder.setdefault(file, []).append(member)
-    return {folder: found for folder, found in folders.items() if len(found) == len(files)}
+    return {folder: result for folder, result in folders.items() if len(result) == len(files)}
 
 
 def _the_one(folders: Sequence[Folder], name: str, files: Sequence[str]) -> Folder:

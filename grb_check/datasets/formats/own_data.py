@@ -52,10 +52,10 @@ def read(source: Source) -> Dataset | GraphSet:
 
     target = source.spec
     where = f"dataset {target}"
-    made = _made(_imported(target), where)
-    if holds_graphs(made):
-        return set_of_graphs(made, name=source.name, origin=target, where=where)
-    data = copy.copy(single_graph(made, where))
+    created = _made(_imported(target), where)
+    if holds_graphs(created):
+        return set_of_graphs(created, name=source.name, origin=target, where=where)
+    data = copy.copy(single_graph(created, where))
     if isinstance(x := data.x, (Tensor, np.ndarray)):  # which is scaled in place
         data.x = x.clone() if isinstance(x, Tensor) else x.copy()
     return dataset_of_graph(data, name=source.name, origin=target, where=where, split=source.split)
@@ -65,10 +65,10 @@ def _gives_graphs(source: Source) -> bool:
     """Return whether it is a set of graphs. Imports the user's module and calls the function."""
     from grb_check.datasets.reading.pyg_graph import holds_graphs  # torch
 
-    found, where = _imported(source.spec), f"dataset {source.spec}"
-    if _is_function(found) and isinstance(found, Hashable):
-        return _function_gives_graphs(found, where)
-    return holds_graphs(_made(found, where))
+    result, where = _imported(source.spec), f"dataset {source.spec}"
+    if _is_function(result) and isinstance(result, Hashable):
+        return _function_gives_graphs(result, where)
+    return holds_graphs(_made(result, where))
 
 
 @lru_cache(maxsize=16)  # each of the functions is called once in a process to learn this

@@ -100,7 +100,7 @@ def read(source: Source) -> Dataset | GraphSet:
         with warnings.catch_warnings():  # of pickletools and torch about damaged files
             warnings.simplefilter("ignore")
             loaded = _loaded(_copy(path))
-            found = _graphs(loaded) if isinstance(loaded, (list, tuple, dict)) else _graph(loaded)
+            result = _graphs(loaded) if isinstance(loaded, (list, tuple, dict)) else _graph(loaded)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error.__cause__
     except Exception as error:  # zipfile, pickletools and torch raise nearly anything on damage
@@ -108,10 +108,10 @@ def read(source: Source) -> Dataset | GraphSet:
             f"{path}: not a readable file of torch.save ({_reason(error)}); {_ADVICE}"
         ) from error
     name, where = source.name, str(path)
-    if not isinstance(found, Data):
-        return set_of_graphs(found, name=name, origin=f"PyG graphs in {path}", where=where)
+    if not isinstance(result, Data):
+        return set_of_graphs(result, name=name, origin=f"PyG graphs in {path}", where=where)
     origin, split = f"PyG graph in {path}", source.split
-    return dataset_of_graph(found, name=name, origin=origin, where=where, split=split)
+    return dataset_of_graph(result, name=name, origin=origin, where=where, split=split)
 
 
 def _is_set(source: Source) -> bool:
@@ -172,14 +172,14 @@ def _check_pickle(content: bytes, sizes: Mapping[str, int]) -> None:
     last: object = None  # top of the stack, if known
     for operation, argument, _ in pickletools.genops(content):
         code = operation.name
-        place = argument if type(argument) is int else -1
+        position = argument if type(argument) is int else -1
         if code in ("BINPUT", "LONG_BINPUT"):
-            memo[place] = last
+            memo[position] = last
             continue
         if code == "GLOBAL" and argument not in _ALLOWED:
-            found = ascii(str(argument)[:80].replace(" ", "."))
+            result = ascii(str(argument)[:80].replace(" ", "."))
             raise DataError(
-                f"it contains {found}; only tensors and a torch_geometric.data.Data are read, so "
+                f"it contains {result}; only tensors and a torch_geometric.data.Data are read, so "
                 f"that no code of the file can run; {_ADVICE}"
             )
         if code == "BINPERSID":
@@ -189,7 +189,7 @@ def _check_pickle(content: bytes, sizes: Mapping[str, int]) -> None:
         elif code == "TUPLE":
             items, last = None, items
         elif code in ("BINGET", "LONG_BINGET"):
-            last = memo.get(place)
+            last = memo.get(position)
         else:
             last = argument if code in _VALUES else None
         if code not in ("MARK", "TUPLE"):

@@ -137,8 +137,8 @@ def read(source: Source) -> Dataset | GraphSet:
     """
     from grb_check.datasets.reading.pyg_raw import find_raw, not_found
 
-    recipe, places = _recipe(source), source.places
-    raw, looked = find_raw(recipe, _roots(places), places.home)
+    recipe, positions = _recipe(source), source.places
+    raw, looked = find_raw(recipe, _roots(positions), positions.home)
     if raw is None:
         raise not_found(recipe.label, looked)
     return _read_raw(source, raw)
@@ -157,8 +157,8 @@ def _read_raw(source: Source, raw: RawFiles) -> Dataset | GraphSet:
         # It has one file for all parts.
         parts = _WHOLE if recipe.arguments.get("name") == "CSL" else SETS[recipe.kind.__name__]
         graphs = load_raw_sets(recipe, raw.root, parts)
-        made = graphs if len(parts) > 1 else graphs[""]
-        return set_of_graphs(made, name=name, origin=origin, where=recipe.label)
+        created = graphs if len(parts) > 1 else graphs[""]
+        return set_of_graphs(created, name=name, origin=origin, where=recipe.label)
     return dataset_of_graph(
         load_raw(recipe, raw.root),
         name=name,

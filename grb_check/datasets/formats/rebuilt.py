@@ -64,15 +64,15 @@ def instead_of(source: Source, failure: DataError) -> Source:
     request = DatasetRequest(source.name, "", source.name, None)
     here = (each for each in _find(request, source.places) if not each.missing())
     try:
-        found = next(here, None)
-        if found is None:
+        result = next(here, None)
+        if result is None:
             raw = saint_files.fetch_upstream(source.name, source.places.home)
-            found = _source(source.name, raw, source.places)
+            result = _source(source.name, raw, source.places)
     except DataError as error:
         msg = f"{failure}\nThe files to rebuild it from are not available either: {error}"
         raise DataError(msg) from None
     warnings.warn(f"{source.name} will be rebuilt, because {failure}", DataNotice, stacklevel=2)
-    return replace(found, asked=source.asked)
+    return replace(result, asked=source.asked)
 
 
 def _refuse_given_split(source: Source) -> None:

@@ -47,13 +47,13 @@ def _prefix(path: Path, asked: str) -> str:
         UsageError: there are several.
     """
     ends = [os.path.basename(name) for name in _names(path)]
-    found = sorted({name.removesuffix(MARK) for name in ends if name.endswith(MARK)})
-    if len(found) > 1:
+    result = sorted({name.removesuffix(MARK) for name in ends if name.endswith(MARK)})
+    if len(result) > 1:
         raise UsageError(
-            f"dataset {asked!r}: {path} has the files of several sets: {', '.join(found)}; give a "
+            f"dataset {asked!r}: {path} has the files of several sets: {', '.join(result)}; give a "
             f"directory of one"
         )
-    return found[0] if found else ""
+    return result[0] if result else ""
 
 
 def _names(path: Path) -> Iterable[str]:

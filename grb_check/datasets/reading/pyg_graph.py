@@ -307,15 +307,17 @@ def _each(made: Any, where: str) -> Iterator[Data]:
     """Yield the graphs of a sequence."""
     if not _is_sequence(made):
         raise DataError(f"{where}: is {kind_of(made)}, not a list of graphs")
-    for place in range(len(made)):
+    for position in range(len(made)):
         try:
-            graph = made[place]
+            graph = made[position]
         except Exception as error:  # a transform may raise anything
-            raise DataError(f"{where}: graph {place} cannot be built: {one_line(error)}") from error
+            raise DataError(
+                f"{where}: graph {position} cannot be built: {one_line(error)}"
+            ) from error
         if not isinstance(graph, Data) or isinstance(graph, Batch):
             raise DataError(
-                f"{where}: element {place} is {kind_of(graph)}; give a torch_geometric.data.Data "
-                f"for each graph"
+                f"{where}: element {position} is {kind_of(graph)}; give a "
+                f"torch_geometric.data.Data for each graph"
             )
         yield graph
 
@@ -338,7 +340,7 @@ def _split_of(lists: Mapping[str, Sequence[Data]], where: str) -> SetSplit:
 
 def _marked_split(graphs: Sequence[Data], where: str) -> SetSplit | None:
     """Return the split that the graphs name themselves; None if they name none."""
-    marks = [_mark(graph, f"{where}: graph {place}") for place, graph in enumerate(graphs)]
+    marks = [_mark(graph, f"{where}: graph {position}") for position, graph in enumerate(graphs)]
     named = {mark for mark in marks if mark is not None}
     if not named:
         return None
@@ -382,16 +384,16 @@ def _raw(graphs: Sequence[Data], where: str) -> RawGraphs:
     features = _all_features(graphs, where)
     sizes = np.array(
         [
-            _num_nodes(graph, f"{where}: graph {place}")
+            _num_nodes(graph, f"{where}: graph {position}")
             if features is None
-            else len(features[place])
-            for place, graph in enumerate(graphs)
+            else len(features[position])
+            for position, graph in enumerate(graphs)
         ],
         dtype=np.int64,
     )
     pairs, start = [], 0
-    for place, (graph, size) in enumerate(zip(graphs, sizes.tolist(), strict=True)):
-        pairs.append(_pairs(graph, size, f"{where}: graph {place}") + start)
+    for position, (graph, size) in enumerate(zip(graphs, sizes.tolist(), strict=True)):
+        pairs.append(_pairs(graph, size, f"{where}: graph {position}") + start)
         start += size
     return RawGraphs(
         sizes=sizes,
@@ -404,7 +406,7 @@ def _raw(graphs: Sequence[Data], where: str) -> RawGraphs:
 
 def _all_features(graphs: Sequence[Data], where: str) -> list[NDArray[Any]] | None:
     """Return [num_nodes, num_features] of each graph, equally wide; None if none has any."""
-    lacking = [place for place, graph in enumerate(graphs) if graph.x is None]
+    lacking = [position for position, graph in enumerate(graphs) if graph.x is None]
     if len(lacking) == len(graphs):
         return None
     if lacking:
@@ -413,11 +415,11 @@ def _all_features(graphs: Sequence[Data], where: str) -> list[NDArray[Any]] | No
             f"the first is graph {lacking[0]}; give x to all or to none"
         )
     features: list[NDArray[Any]] = []
-    for place, graph in enumerate(graphs):
-        x = read_features(graph.x, f"{where}: graph {place}: x")
+    for position, graph in enumerate(graphs):
+        x = read_features(graph.x, f"{where}: graph {position}: x")
         if x.ndim != 2 or x.shape[1] != (features[0] if features else x).shape[1]:
             raise DataError(
-                f"{where}: x of graph {place} has shape {list(x.shape)}, expected [nodes, "
+                f"{where}: x of graph {position} has shape {list(x.shape)}, expected [nodes, "
                 f"{features[0].shape[1] if features else 'features'}]"
                 + (" as in graph 0" if features else "")
             )
@@ -429,8 +431,8 @@ def _edge_attributes(
     graphs: Sequence[Data], counts: Sequence[int], where: str
 ) -> NDArray[Any] | None:
     """Return real [num_pairs, k] of all graphs; None if none has any."""
-    with_edges = [place for place, number in enumerate(counts) if number]
-    lacking = [place for place in with_edges if graphs[place].edge_attr is None]
+    with_edges = [position for position, number in enumerate(counts) if number]
+    lacking = [position for position in with_edges if graphs[position].edge_attr is None]
     if len(lacking) == len(with_edges):
         return None
     if lacking:
@@ -439,14 +441,14 @@ def _edge_attributes(
             f"edge_attr, the first is graph {lacking[0]}; give edge_attr to all or to none"
         )
     rows: list[NDArray[Any]] = []
-    for place in with_edges:
-        values = dense_array(graphs[place].edge_attr, f"{where}: graph {place}: edge_attr")
+    for position in with_edges:
+        values = dense_array(graphs[position].edge_attr, f"{where}: graph {position}: edge_attr")
         values = values[:, None] if values.ndim == 1 else values
         width = (rows[0] if rows else values).shape[-1]
-        if values.shape != (counts[place], width) or values.dtype.kind not in "biuf":
+        if values.shape != (counts[position], width) or values.dtype.kind not in "biuf":
             raise DataError(
-                f"{where}: edge_attr of graph {place} is {values.dtype} {list(values.shape)}, "
-                f"expected numbers [{counts[place]}, {width}]"
+                f"{where}: edge_attr of graph {position} is {values.dtype} {list(values.shape)}, "
+                f"expected numbers [{counts[position]}, {width}]"
             )
         rows.append(values)
     return np.concatenate(rows)
@@ -486,8 +488,8 @@ def _labels_of_graphs(
 ) -> NDArray[np.int64]:
     """Return int64 [num_graphs]."""
     rows = [
-        _label(graph, int(size), f"{where}: graph {place}")
-        for place, (graph, size) in enumerate(zip(graphs, sizes, strict=True))
+        _label(graph, int(size), f"{where}: graph {position}")
+        for position, (graph, size) in enumerate(zip(graphs, sizes, strict=True))
     ]
     widths = {row.size for row in rows}
     if widths == {1}:

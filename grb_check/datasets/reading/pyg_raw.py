@@ -146,7 +146,7 @@ def load_raw_sets(
 
 def _graphs(made: Any, recipe: Recipe) -> list[Any]:
     try:
-        return [made[place] for place in range(len(made))]
+        return [made[position] for position in range(len(made))]
     except Exception as error:  # anything that PyG raises on what it has read
         raise DataError(f"{recipe.label}: a graph cannot be built: {one_line(error)}") from error
 
@@ -201,10 +201,10 @@ def fetch_raw(recipe: Recipe, home: Path, read: Callable[[Path], Read]) -> Read:
         with TemporaryDirectory(prefix=".fetch-", dir=target) as staging:
             raw = _download(recipe, Path(staging))
             result = read(Path(staging))
-            place = target / raw.folder.relative_to(staging)
-            shutil.rmtree(place, ignore_errors=True)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(raw.folder, place)
+            position = target / raw.folder.relative_to(staging)
+            shutil.rmtree(position, ignore_errors=True)
+            position.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(raw.folder, position)
     return result
 
 

@@ -154,10 +154,10 @@ def _labels(path: Path, num_nodes: int) -> Int64Array:
     except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(path, "JSON", error) from error
     if not isinstance(classes, dict) or len(classes) != num_nodes:
-        found = count(len(classes), "node") if isinstance(classes, dict) else "another type"
+        result = count(len(classes), "node") if isinstance(classes, dict) else "another type"
         raise DataError(
             f"{path}: must be an object with the class of each of {count(num_nodes, 'node')}, "
-            f"has {found}"
+            f"has {result}"
         )
     try:
         labels = [classes[str(node)] for node in range(num_nodes)]

@@ -60,14 +60,14 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
     Warns:
         DataNotice: the counts differ from the published ones.
     """
-    made = read_tu_files(name, name.upper(), place, node_parts=("node_labels",), edge_parts=())
-    found = {
-        "graphs": made.num_graphs,
-        "nodes": made.graphs.x.shape[0],
-        "edges": made.graphs.edge_index.shape[1] // 2,
+    created = read_tu_files(name, name.upper(), place, node_parts=("node_labels",), edge_parts=())
+    result = {
+        "graphs": created.num_graphs,
+        "nodes": created.graphs.x.shape[0],
+        "edges": created.graphs.edge_index.shape[1] // 2,
     }
-    _compare(name, found, place)
-    return made
+    _compare(name, result, place)
+    return created
 
 
 def read_tu_files(

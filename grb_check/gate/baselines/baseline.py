@@ -132,10 +132,10 @@ class Baseline:
             text = "not in the baseline: a new case; --grb-update-baseline adds it"
             return Comparison(result="new", text=text, margin=self.margin)
         pair = Pair(outcome.case, before, entry_of(outcome))
-        found = compare(pair, self.margin, self.alpha)
-        if found.explained and is_own_test(key):  # no other test fails for its clean accuracy
-            return replace(found, result="fail")
-        return found
+        result = compare(pair, self.margin, self.alpha)
+        if result.explained and is_own_test(key):  # no other test fails for its clean accuracy
+            return replace(result, result="fail")
+        return result
 
     def compare_jointly(
         self,
@@ -231,17 +231,17 @@ def open_baseline(
             raise
         lost = "its pin and entries of cases that this run does not have are lost"
         return replace(new, notes=(f"the file is replaced, and {lost}: {error}",))
-    found = replace(new, saved=saved)
-    if found.compared_model == model:
-        return found
-    theirs = found.compared_model
+    result = replace(new, saved=saved)
+    if result.compared_model == model:
+        return result
+    theirs = result.compared_model
     note = f"{model}, the only model of this run, is compared with {theirs} of the baseline"
     if update:
         note = (
             f"{model}, the only model of this run, replaces {theirs} of the baseline if this run "
             f"has all of its cases"
         )
-    return replace(found, notes=(note,))
+    return replace(result, notes=(note,))
 
 
 def key_of(node_id: str, case: Case) -> str:

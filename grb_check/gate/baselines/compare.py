@@ -116,19 +116,19 @@ class Judge:
     ) -> Comparison:
         """Return the comparison of a trained model; `losses` of repeats are in points."""
         test = mean_test(losses, self.margin, floor)
-        found = self._tested(means, test, method, "repeats", "")
+        result = self._tested(means, test, method, "repeats", "")
         if collapses is not None:
-            text = f"{found.text}; {_collapses(collapses, test.n)}"
-            found = replace(found, text=text, collapses=collapses)
-            if found.result == "pass" and collapses.after > collapses.before:
-                return replace(found, result="inconclusive")  # the collapses are a loss as well
-        if found.result != "inconclusive":
-            return found
+            text = f"{result.text}; {_collapses(collapses, test.n)}"
+            result = replace(result, text=text, collapses=collapses)
+            if result.result == "pass" and collapses.after > collapses.before:
+                return replace(result, result="inconclusive")  # the collapses are a loss as well
+        if result.result != "inconclusive":
+            return result
         needed = test.repeats_needed(1.0 - self.alpha, CONFIDENCE)
         if needed is not None and collapses is not None:  # of further repeats some collapse too
             needed = math.ceil(needed * collapses.n / test.n)
-        text = f"{found.text}; {_needed(collapses.n if collapses else test.n, needed)}"
-        return replace(found, text=text, repeats_needed=needed)
+        text = f"{result.text}; {_needed(collapses.n if collapses else test.n, needed)}"
+        return replace(result, text=text, repeats_needed=needed)
 
     def _told(self, means: tuple[float, float]) -> str:
         loss = 100.0 * (means[0] - means[1])
@@ -299,12 +299,12 @@ def _split(
     if judge.accuracy == "clean":
         return test(judge, losses)
     judge = replace(judge, clean_loss=clean_loss)
-    found = test(judge, losses)
-    if found.result != "fail" or test(judge, clean).result != "fail":
-        return found
+    result = test(judge, losses)
+    if result.result != "fail" or test(judge, clean).result != "fail":
+        return result
     rest = [round(loss - without, 9) for loss, without in zip(losses, clean, strict=True)]
     of_rest = test(replace(judge, explained=True), rest)
-    return found if of_rest.result == "fail" else of_rest
+    return result if of_rest.result == "fail" else of_rest
 
 
 def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Comparison | None:
@@ -342,13 +342,13 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
     if equal or len(common) < 2:
         means = _means(pairs, range(n), [1.0] * len(pairs))
         return judge.equal(means, n) if equal else judge.one_training(means, n)
-    found = _on_repeats(pairs, sorted(common), judge)
+    result = _on_repeats(pairs, sorted(common), judge)
     if len(pairs) < every:
         reported = (
             f"without {every - len(pairs)} of {count(every, 'case')}, which have fewer trainings"
         )
-        found = replace(found, text=f"{found.text}; {reported}")
-    return found
+        result = replace(result, text=f"{result.text}; {reported}")
+    return result
 
 
 def _of_most_trainings(pairs: Sequence[Pair]) -> list[Pair]:
@@ -378,7 +378,7 @@ def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> 
     def of_mean(judge: Judge, joint: Sequence[float]) -> Comparison:
         return judge.repeats(means, joint, floor, collapses, method)
 
-    found = _split(
+    result = _split(
         replace(judge, alpha=rest),
         of_mean,
         *(
@@ -388,8 +388,8 @@ def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> 
         clean_loss=statistics.fmean(map(statistics.fmean, clean)),
     )
     if several:
-        found = _with_cases(found, pairs, losses, of_cases)
-    return _with_collapses(found, of_collapses)
+        result = _with_cases(result, pairs, losses, of_cases)
+    return _with_collapses(result, of_collapses)
 
 
 def _with_cases(
@@ -442,7 +442,7 @@ def _without_collapsed(
     was, now = collapsed(before, step), collapsed(after, step)
     if not was | now:
         return list(repeats), None
-    kept = [repeat for place, repeat in enumerate(repeats) if place not in was | now]
+    kept = [repeat for position, repeat in enumerate(repeats) if position not in was | now]
     if 2 * len(kept) < len(repeats):
         kept = list(repeats)
     return kept, Collapses(before=len(was), after=len(now), n=len(repeats))
@@ -468,10 +468,10 @@ def _each_target_once(pairs: Sequence[Pair]) -> list[Pair]:
 
     An attack that `full` lacks stays, though its targets then count twice.
     """
-    found = {pair.case.difficulty for pair in pairs}
-    levels = [difficulty for difficulty in DIFFICULTIES if difficulty in found]
-    if WHOLE in found:
-        levels = levels[:-1] if len(found) == len(DIFFICULTIES) else [WHOLE]
+    result = {pair.case.difficulty for pair in pairs}
+    levels = [difficulty for difficulty in DIFFICULTIES if difficulty in result]
+    if WHOLE in result:
+        levels = levels[:-1] if len(result) == len(DIFFICULTIES) else [WHOLE]
     there = {pair.case.attack for pair in pairs if pair.case.difficulty in levels}
     return [
         pair for pair in pairs if pair.case.difficulty in levels or pair.case.attack not in there

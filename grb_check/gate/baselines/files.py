@@ -371,9 +371,9 @@ def _entry(name: str, figures: Figures, packed: str, where: str) -> BaselineCase
             raise ValueError(f"{each} of {what} must have one digest for each repeat")
     from_bits = _figures(entry)
     for attribute in Figures.__struct_fields__:
-        found, formed = getattr(figures, attribute), getattr(from_bits, attribute)
-        if found != formed:
-            raise ValueError(f"{attribute} of {what} is {found!r}, and its bits give {formed!r}")
+        result, formed = getattr(figures, attribute), getattr(from_bits, attribute)
+        if result != formed:
+            raise ValueError(f"{attribute} of {what} is {result!r}, and its bits give {formed!r}")
     return entry
 
 

@@ -95,8 +95,8 @@ def groups_with_entries(cases: Iterable[Case], keys: Container[str]) -> dict[Mod
         keys: of the entries, as case ids.
     """
     every = list(cases)
-    found = groups_of(case for case in every if case.id in keys)
-    return {group: number for group, number in groups_of(every).items() if group in found}
+    result = groups_of(case for case in every if case.id in keys)
+    return {group: number for group, number in groups_of(every).items() if group in result}
 
 
 def compare_groups(
@@ -119,7 +119,7 @@ def compare_groups(
     """
     pairs = _pairs(before, now, groups)
     share = alpha / max(len(pairs), 1)
-    found = {group: compare_jointly(each, margin, share) for group, each in pairs.items()}
+    result = {group: compare_jointly(each, margin, share) for group, each in pairs.items()}
     return tuple(
         JointComparison(
             model=group[0],
@@ -128,7 +128,7 @@ def compare_groups(
             cases=groups[group],
             comparison=comparison,
         )
-        for group, comparison in found.items()
+        for group, comparison in result.items()
         if comparison is not None
     )
 
@@ -153,7 +153,7 @@ def compare_clean(
         alpha: family-wise error rate of all groups.
     """
     pairs = _pairs(before, now, groups)
-    found = []
+    result = []
     for group, each in pairs.items():
         usable = [pair for pair in each if not why_incomparable(pair.before, pair.after)]
         # Of a difficulty one stays: attacks on single nodes may have a part of its targets alone.
@@ -165,7 +165,7 @@ def compare_clean(
         if group in explained and comparison.result != "fail":
             reported = f"{comparison.text}; it explains a loss under attack that is shown"
             comparison = replace(comparison, result="fail", text=reported)
-        made = JointComparison(
+        created = JointComparison(
             model=group[0],
             dataset=group[1],
             compared=len(levels),
@@ -173,8 +173,8 @@ def compare_clean(
             comparison=comparison,
             accuracy="clean",
         )
-        found.append(made)
-    return tuple(found)
+        result.append(created)
+    return tuple(result)
 
 
 def _pairs(
@@ -235,8 +235,8 @@ class UpdateLoss:
     @property
     def texts(self) -> list[str]:
         """The figures of both losses, a sentence each, after the cases that they are of."""
-        found = [each for each in (self.replaced, self.since_pin) if each is not None]
-        return [f"{scope(each.cases, self.cases, self.name)}: {each.text}" for each in found]
+        result = [each for each in (self.replaced, self.since_pin) if each is not None]
+        return [f"{scope(each.cases, self.cases, self.name)}: {each.text}" for each in result]
 
 
 def compare_with_pin(
@@ -269,9 +269,10 @@ def update_losses(
         margin: of the comparisons in the text.
     """
     groups = groups_of(sorted(now, key=lambda each: each.order))
-    found = compare_groups(saved.entries, now, groups, margin=margin, alpha=PIN_ALPHA)
+    result = compare_groups(saved.entries, now, groups, margin=margin, alpha=PIN_ALPHA)
     replaced = {
-        (each.model, each.dataset): _loss(_against(each, "the replaced baseline")) for each in found
+        (each.model, each.dataset): _loss(_against(each, "the replaced baseline"))
+        for each in result
     }
     pinned = {
         (each.model, each.dataset): _loss(each)
@@ -351,8 +352,8 @@ def _kept(pin: Pin, entries: Mapping[str, BaselineCase]) -> tuple[Pin, tuple[str
 def _with_pin(
     pin: Pin, now: Mapping[Case, BaselineCase], groups: Mapping[ModelOnDataset, int], margin: float
 ) -> tuple[JointComparison, ...]:
-    found = compare_groups(pin.entries, now, groups, margin=margin, alpha=PIN_ALPHA)
-    return tuple(_against(each, pin.name) for each in found)
+    result = compare_groups(pin.entries, now, groups, margin=margin, alpha=PIN_ALPHA)
+    return tuple(_against(each, pin.name) for each in result)
 
 
 def _against(joint: JointComparison, what: str) -> JointComparison:

@@ -214,8 +214,8 @@ def critical(n: int, level: float) -> float:
 def _first(enough: Callable[[int], bool]) -> int | None:
     """The smallest number of repeats that is enough; all larger ones are too."""
     counts = range(2, MAX_REPEATS + 1)
-    found = bisect_left(counts, True, key=enough)
-    return counts[found] if found < len(counts) else None
+    result = bisect_left(counts, True, key=enough)
+    return counts[result] if result < len(counts) else None
 
 
 def _ncp(n: int, level: float) -> float:

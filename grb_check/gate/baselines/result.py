@@ -70,7 +70,7 @@ def _other_perturbations(baseline: Baseline, rows: Sequence[CaseRecord]) -> list
 
     The tests assume that both runs have the same ones.
     """
-    found = []
+    result = []
     for row in rows:
         before = baseline.entries.get(key_of(row.node_id, row.case))
         if row.outcome is None or before is None or why_incomparable(before, entry_of(row.outcome)):
@@ -80,13 +80,13 @@ def _other_perturbations(baseline: Baseline, rows: Sequence[CaseRecord]) -> list
             each.perturbation != was and each.method == "black-box" and not each.member
             for was, each in pairs
         ):
-            found.append(row.case.id)
-    if not found:
+            result.append(row.case.id)
+    if not result:
         return []
-    cases = count(len(found), "case")
+    cases = count(len(result), "case")
     return [
-        f"in {cases} ({found[0]}{', ...' if found[1:] else ''}) the perturbations differ from the "
-        f"baseline's, though they do not depend on the model: rounding differences between "
+        f"in {cases} ({result[0]}{', ...' if result[1:] else ''}) the perturbations differ from "
+        f"the baseline's, though they do not depend on the model: rounding differences between "
         f"machines or libraries lead to another surrogate, whose randomness all repeats share; "
         f"write the baseline on the machine where it is compared, or give both runs the same "
         f"perturbations with --grb-pack"
@@ -117,13 +117,13 @@ def uncompared(
         if nothing or is_node_id(row.node_id):
             groups.setdefault((row.case.model, row.case.dataset), []).append(row)
     known, numbers = baseline.saved.groups, groups_of(planned)
-    found = []
+    result = []
     for (model, dataset), members in groups.items():
         is_known = (model or baseline.compared_model, dataset) in known
         if any(map(_compared, members)) or not (nothing or is_known):
             continue
         text = _text(baseline, members, model or baseline.model)
-        found.append(
+        result.append(
             JointComparison(
                 model=model,
                 dataset=dataset,
@@ -132,7 +132,7 @@ def uncompared(
                 comparison=Comparison(result="incomparable", text=text, margin=baseline.margin),
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _result(row: CaseRecord) -> str:
@@ -311,28 +311,28 @@ def _written(
 ) -> BaselineResult:
     # A user's own test that never requests the verdict is never compared either.
     judged = [row for row in rows if row.verdict is not None]
-    made = {
+    created = {
         key_of(row.node_id, row.case): entry_of(row.outcome)
         for row in judged
         if row.outcome is not None
     }
-    if cut_short or not made:
+    if cut_short or not created:
         why = "the run stopped before its end" if cut_short else "no case has figures"
         note = f"{shown(baseline.path)} not written: {why}"
         return BaselineResult(baseline=baseline, notes=(note,))
     try:
-        found = baseline.write(made, _entries(judged), environment)
+        result = baseline.write(created, _entries(judged), environment)
     except OSError as error:
         note = f"{shown(baseline.path)} not written: {reason(error)}"
         return BaselineResult(baseline=baseline, failed=True, notes=(note,))
-    kept = found.kept
-    entries = count(len(made), "entry", "entries")
+    kept = result.kept
+    entries = count(len(created), "entry", "entries")
     text = f"{entries} written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")
-    if found.unchanged:
+    if result.unchanged:
         text = f"{shown(baseline.path)} unchanged: {entries} of this run already there"
-    notes = [text, *found.notes, *_few_repeats(made), *baseline.notes]
+    notes = [text, *result.notes, *_few_repeats(created), *baseline.notes]
     if kept:
         notes += environment_notes(baseline, (), environment)
     return BaselineResult(
-        baseline=baseline, losses=found.losses, written=len(made), notes=tuple(notes)
+        baseline=baseline, losses=result.losses, written=len(created), notes=tuple(notes)
     )

@@ -80,10 +80,10 @@ class GeneralizedPageRank(nn.Module):
 
     def forward(self, h: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Return float [N, d]."""
-        places, entries = gcn_norm(edge_index, edge_weight, h.shape[0], dtype=h.dtype)
+        positions, entries = gcn_norm(edge_index, edge_weight, h.shape[0], dtype=h.dtype)
         z: Tensor = self.gamma[0] * h
         for gamma in self.gamma[1:]:
-            h = self.hop(h, places, entries)
+            h = self.hop(h, positions, entries)
             z = z + gamma * h
         return z
 

@@ -110,13 +110,13 @@ def similar(x: Tensor, edge_index: Tensor, threshold: float) -> Tensor:
     num_nodes = x.shape[0]
     low, high = edge_index.min(dim=0).values, edge_index.max(dim=0).values
     # Both directions of an edge have the same product, which takes most of the time.
-    pairs, place = torch.unique(low * num_nodes + high, return_inverse=True)
+    pairs, position = torch.unique(low * num_nodes + high, return_inverse=True)
     low, high = pairs // max(num_nodes, 1), pairs % max(num_nodes, 1)
     shared = _products(x, low, high)
     squares = x.square().sum(dim=1)
     either = squares[low] + squares[high] - shared
     kept = (either > 0) & (shared >= (1 - ROUNDING) * threshold * either)
-    return kept[place]
+    return kept[position]
 
 
 def _products(x: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -84,8 +84,8 @@ class MedianGCN(nn.Module):
 def medians(h: Tensor, blocks: Sequence[tuple[Tensor, Tensor, Tensor | None]]) -> Tensor:
     """Return the median of the rows [N, c] that each node has around it, float [N, c]."""
     nodes = torch.cat([block[0] for block in blocks]) if blocks else h.new_empty(0).long()
-    found = [_median(h[near].transpose(1, 2), weights) for _, near, weights in blocks]
-    return h.new_empty(h.shape).index_copy(0, nodes, torch.cat(found)) if found else h
+    result = [_median(h[near].transpose(1, 2), weights) for _, near, weights in blocks]
+    return h.new_empty(h.shape).index_copy(0, nodes, torch.cat(result)) if result else h
 
 
 def _blocks(
@@ -111,9 +111,9 @@ def _blocks(
         nodes = (widths == width).nonzero().squeeze(1)
         offsets = torch.arange(width, device=nodes.device)
         inside = offsets < counts[nodes, None]
-        places = starts[nodes, None] + offsets * inside
-        near = source[places]
-        yield nodes, near, None if entries is None else entries[places] * inside
+        positions = starts[nodes, None] + offsets * inside
+        near = source[positions]
+        yield nodes, near, None if entries is None else entries[positions] * inside
 
 
 def _median(values: Tensor, weights: Tensor | None) -> Tensor:

@@ -188,8 +188,8 @@ class StructureLearning:
         self._model, self._data, self._smoothness = model, data, smoothness
         self._nodes = counted(data, "train_mask")
         self._steps = 0
-        places = torch.arange(x.shape[0], device=x.device)
-        model.known, model.features = places[self._nodes], x[self._nodes].clone()
+        positions = torch.arange(x.shape[0], device=x.device)
+        model.known, model.features = positions[self._nodes], x[self._nodes].clone()
 
     def step(self) -> None:
         """Change S once."""
@@ -212,9 +212,9 @@ class StructureLearning:
         with evaluating(self._model):
             value = FROM_LABELS * self._cross_entropy(matrix)
         value = value + self._smoothness * roughness(matrix, self._products)
-        (found,) = torch.autograd.grad(value, matrix)
+        (result,) = torch.autograd.grad(value, matrix)
         self.learned.requires_grad_(False)
-        return (found + found.T) / 2
+        return (result + result.T) / 2
 
     def _cross_entropy(self, matrix: Tensor) -> Tensor:
         logits = self._model.gcn.through(self._data.x, normalised(matrix))

@@ -95,10 +95,10 @@ def similar_nodes(x: Tensor, k: int) -> Similar:
     """
     unit = F.normalize(x.detach(), dim=1)
     count = min(k, max(0, x.shape[0] - 1))
-    found = [cosines.topk(count, dim=1) for cosines in _blocks(unit, unit, own=-torch.inf)]
-    nodes = torch.cat([each.indices for each in found])
+    result = [cosines.topk(count, dim=1) for cosines in _blocks(unit, unit, own=-torch.inf)]
+    nodes = torch.cat([each.indices for each in result])
     if not x.requires_grad:
-        return Similar(nodes, torch.cat([each.values for each in found]).clamp(min=0.0))
+        return Similar(nodes, torch.cat([each.values for each in result]).clamp(min=0.0))
     rows = F.normalize(x, dim=1)
     cosines = torch.bmm(rows[nodes], rows.unsqueeze(2)).squeeze(2)
     return Similar(nodes, cosines.clamp(min=0.0))
@@ -136,8 +136,8 @@ def _blocks(rows: Tensor, columns: Tensor, *, own: float | None = None) -> Itera
     for first in range(0, rows.shape[0], size):
         block = rows[first : first + size] @ columns.T
         if own is not None:
-            places = torch.arange(block.shape[0], device=block.device)
-            block[places, first + places] = own
+            positions = torch.arange(block.shape[0], device=block.device)
+            block[positions, first + positions] = own
         yield block
 
 

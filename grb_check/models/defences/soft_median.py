@@ -70,11 +70,11 @@ def diffused(
         ModelError: the matrices would take too much memory, see `dense`.
     """
     check_dense("diffusion", num_nodes, arrays=ARRAYS, bytes_each=weights.element_size())
-    places = GCN_NORM.places(edge_index, num_nodes)
+    positions = GCN_NORM.places(edge_index, num_nodes)
     entries = GCN_NORM.entries(edge_index, num_nodes, weights)
     kept = min(neighbours, num_nodes)
-    found = _Largest.apply(entries, places, num_nodes, alpha, kept)  # type: ignore[no-untyped-call]
-    near, values = cast("tuple[Tensor, Tensor]", found)
+    result = _Largest.apply(entries, positions, num_nodes, alpha, kept)  # type: ignore[no-untyped-call]
+    near, values = cast("tuple[Tensor, Tensor]", result)
     return near, values / values.sum(dim=1, keepdim=True)
 
 
@@ -105,12 +105,12 @@ class _Largest(torch.autograd.Function):
         # The gradient in T is S G S, for G that in S.
         halfway = (gradient @ matrix).T.contiguous()
         if rows.numel() * PER_ENTRY > num_nodes**2:
-            found = (matrix @ halfway.T)[rows, columns]
+            result = (matrix @ halfway.T)[rows, columns]
         else:
             size = max(1, GATHERED // num_nodes)
             ends = zip(torch.split(rows, size), torch.split(columns, size), strict=True)
-            found = torch.cat([(matrix[i] * halfway[j]).sum(dim=1) for i, j in ends])
-        return found * ((1 - ctx.alpha) / ctx.alpha), None, None, None, None
+            result = torch.cat([(matrix[i] * halfway[j]).sum(dim=1) for i, j in ends])
+        return result * ((1 - ctx.alpha) / ctx.alpha), None, None, None, None
 
 
 FALLBACK: Final = "planetoid-cora"
@@ -233,13 +233,13 @@ def _median_nodes(h: Tensor, near: Tensor, weights: Tensor) -> Tensor:
     less time than to sort all neighbourhoods.
     """
     order = h.argsort(dim=0)
-    places = torch.arange(h.shape[0], dtype=torch.int32, device=h.device)
+    positions = torch.arange(h.shape[0], dtype=torch.int32, device=h.device)
     ranks = torch.empty_like(order, dtype=torch.int32)
-    ranks.scatter_(0, order, places[:, None].expand(h.shape))
+    ranks.scatter_(0, order, positions[:, None].expand(h.shape))
     size = max(1, BLOCK // max(near.shape[1] * h.shape[1], 1))
     blocks = zip(torch.split(near, size), torch.split(weights, size), strict=True)
-    found = [_median_ranks(ranks[some], theirs, h.shape[0]) for some, theirs in blocks]
-    return order.gather(0, torch.cat(found).long())
+    result = [_median_ranks(ranks[some], theirs, h.shape[0]) for some, theirs in blocks]
+    return order.gather(0, torch.cat(result).long())
 
 
 def _median_ranks(ranks: Tensor, weights: Tensor, count: int) -> Tensor:

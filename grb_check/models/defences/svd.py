@@ -80,9 +80,9 @@ def _factors(
     linked = torch.bincount(rows, minlength=num_nodes).nonzero().squeeze(1)
     matrix = csr_block(csr_matrix(rows, columns, weights, num_nodes), linked, linked)
     small = linked.numel() <= max(DENSE, 2 * (rank + SPARE))
-    values, found = (_dense if small else _filtered)(matrix, rank)
-    vectors = found.new_zeros((num_nodes, values.numel()))
-    return vectors.index_copy(0, linked, found), values
+    values, result = (_dense if small else _filtered)(matrix, rank)
+    vectors = result.new_zeros((num_nodes, values.numel()))
+    return vectors.index_copy(0, linked, result), values
 
 
 class _LowRank(torch.autograd.Function):
@@ -132,8 +132,8 @@ def _inside(of_vectors: Tensor, of_values: Tensor, values: Tensor) -> Tensor:
     squares = values.square()
     total = 2 * (squares[:, None] + squares)
     known = total > ROUNDING**2 * squares.sum()
-    found = torch.where(known, (weighted + weighted.T) / torch.where(known, total, 1.0), 0.0)
-    return found - found.diag().diag() + of_values.diag()
+    result = torch.where(known, (weighted + weighted.T) / torch.where(known, total, 1.0), 0.0)
+    return result - result.diag().diag() + of_values.diag()
 
 
 def _outside(matrix: Tensor, vectors: Tensor, values: Tensor, of_vectors: Tensor) -> Tensor:
@@ -174,9 +174,9 @@ def _dense(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 def _filtered(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """Return the same as `_dense`, computed without an n x n array."""
     size, device = matrix.shape[0], matrix.device
-    places = torch.arange(1.0, size + 1.0, dtype=torch.float64, device=device)[:, None]
+    positions = torch.arange(1.0, size + 1.0, dtype=torch.float64, device=device)[:, None]
     kinds = torch.arange(2.0, rank + SPARE + 2.0, dtype=torch.float64, device=device)
-    block = torch.sin(places * kinds.sqrt())
+    block = torch.sin(positions * kinds.sqrt())
     bound = (
         float(matrix.values().square().sum()) / size
     ) ** 0.5  # the root mean square of all eigenvalues

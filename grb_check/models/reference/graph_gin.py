@@ -55,11 +55,11 @@ class GINStack(nn.Module):
 
     def nodes(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Return embeddings of nodes float [N, size], the outputs of all layers concatenated."""
-        h, found = x, []
+        h, result = x, []
         for layer, norm in zip(self.layers, self.norms, strict=True):
             h = self.dropout(norm(layer(h, edge_index)).relu())
-            found.append(h)
-        return torch.cat(found, dim=1)
+            result.append(h)
+        return torch.cat(result, dim=1)
 
 
 class GraphGIN(nn.Module):

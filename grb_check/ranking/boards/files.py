@@ -126,13 +126,13 @@ def _checked(board: Board) -> Board:
 def _check_keys(table: Table[Any], name: str, rows: Iterable[str], board: Board) -> None:
     """Raise ValueError if keys are missing or unknown."""
     expected = set(itertools.product(rows, board.defences, board.difficulties))
-    found = {
+    result = {
         (row, defence, level)
         for row, middle in table.items()
         for defence, inner in middle.items()
         for level in inner
     }
-    odd = sorted(expected ^ found)
+    odd = sorted(expected ^ result)
     if odd:
         state = "is missing" if odd[0] in expected else "is of no attack, defence or difficulty"
         raise ValueError(f"{name} of {', '.join(map(reprlib.repr, odd[0]))} {state} of the file")
@@ -160,13 +160,13 @@ def _check_names(board: Board) -> None:
             raise ValueError(f"{reprlib.repr(name)} cannot be printed as a name")
     if NO_ATTACK in board.attacks:
         raise ValueError(f"attacks has {NO_ATTACK!r}, which every leaderboard has besides")
-    for field, found, known in (
+    for field, result, known in (
         ("difficulties", board.difficulties, DIFFICULTIES),
         ("adaptive", board.adaptive, board.attacks),
         ("models", board.models, board.defences),
         ("printed", board.printed, tuple(DEFENCE_MEASURES)),
     ):
-        unknown = set(found) - set(known)
+        unknown = set(result) - set(known)
         if unknown:
             raise ValueError(
                 f"{field} has {reprlib.repr(min(unknown))}, expected {', '.join(known)}"
@@ -241,8 +241,8 @@ def csv_text(board: Board) -> str:
                 if figure is not None:
                     known = not math.isnan(figure.deviation)
                     deviation = f"{figure.deviation:.6f}" if known else ""
-                    place = (board.dataset, difficulty, row, column)
-                    writer.writerow((*place, f"{figure.mean:.6f}", deviation))
+                    position = (board.dataset, difficulty, row, column)
+                    writer.writerow((*position, f"{figure.mean:.6f}", deviation))
     return stream.getvalue()
 
 
@@ -310,7 +310,7 @@ def _ranking(board: Board) -> list[str]:
     last = board.difficulties[-1]
     kinds = {"black-box": board.black_box, "adaptive": board.adaptive}
     apart = {} if not all(kinds.values()) else kinds
-    places = {kind: defence_ranks(board, attacks) for kind, attacks in apart.items()}
+    positions = {kind: defence_ranks(board, attacks) for kind, attacks in apart.items()}
     head = ("", "Defence", *board.difficulties, *(f"{last}, {kind}" for kind in apart))
     rows = []
     for defence, rank in defence_ranks(board).items():
@@ -318,7 +318,7 @@ def _ranking(board: Board) -> list[str]:
         cells = [_text(figure) for figure in every]
         for kind, attacks in apart.items():
             figure = defence_summary(board, defence, last, "weighted", attacks)
-            cells.append(f"{_text(figure)} ({places[kind][defence]})")
+            cells.append(f"{_text(figure)} ({positions[kind][defence]})")
         rows.append((str(rank), defence, *cells))
     return _table(head, rows)
 
@@ -327,8 +327,8 @@ def _markdown_block(board: Board, difficulty: str) -> list[str]:
     block = block_of(board, difficulty)
     numbered = {
         name: f"{rank} {name}"
-        for places in (defence_ranks(board), attack_ranks(board))
-        for name, rank in places.items()
+        for positions in (defence_ranks(board), attack_ranks(board))
+        for name, rank in positions.items()
     }
     head = ("Attack", *(numbered.get(column, column) for column in block.columns))
     rows = [

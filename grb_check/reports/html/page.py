@@ -72,11 +72,11 @@ def graph_drawing(found: CounterExample, what: str = "node") -> GraphDrawing | N
     if not 1 < len(numbers) <= MOST:
         return None
     radius = max(LEAST, math.ceil(ROOM * len(numbers) / math.tau))
-    places = {}
-    for place, number in enumerate(numbers):
-        angle = math.tau * place / len(numbers)
+    positions = {}
+    for position, number in enumerate(numbers):
+        angle = math.tau * position / len(numbers)
         kind: NodeKind = "injected" if number in injected else "other"
-        places[number] = Node(
+        positions[number] = Node(
             number,
             "lost" if number in lost and number not in injected else kind,
             round(radius + MARGIN + radius * math.sin(angle), 1),
@@ -86,8 +86,8 @@ def graph_drawing(found: CounterExample, what: str = "node") -> GraphDrawing | N
     pairs += [(edge, "removed") for edge in sorted(found.removed_edges)]
     return GraphDrawing(
         size=2 * (radius + MARGIN),
-        nodes=list(places.values()),
-        lines=[(places[a], places[b], kind) for (a, b), kind in pairs],
+        nodes=list(positions.values()),
+        lines=[(positions[a], positions[b], kind) for (a, b), kind in pairs],
     )
 
 
@@ -112,7 +112,7 @@ def _fit(value: Any) -> Any:
 
 
 def _environment() -> Environment:
-    made = Environment(
+    created = Environment(
         loader=PackageLoader("grb_check.reports.html"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -120,7 +120,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    created.filters |= {
         "breakable": breakable,
         "clipped": clipped,
         "counted": count,
@@ -132,8 +132,8 @@ def _environment() -> Environment:
         "points": points,
         "says_more": says_more,
     }
-    made.globals["words"] = WORDS
-    return made
+    created.globals["words"] = WORDS
+    return created
 
 
 ENVIRONMENT: Final = _environment()

@@ -99,8 +99,8 @@ class Picture:
 def pictures(digest: Digest) -> list[Picture]:
     """Return a picture for each dataset that has figures."""
     datasets = dict.fromkeys(dataset for _, dataset in digest.groups)
-    found = (_picture(dataset, digest) for dataset in datasets)
-    return [each for each in found if each.rows]
+    result = (_picture(dataset, digest) for dataset in datasets)
+    return [each for each in result if each.rows]
 
 
 def _picture(dataset: str, digest: Digest) -> Picture:
@@ -141,15 +141,15 @@ def _picture(dataset: str, digest: Digest) -> Picture:
 
 
 def _curves(rows: Sequence[PictureRow]) -> list[tuple[int, list[tuple[float, float]]]]:
-    found: dict[tuple[str, str, str, str, int], list[tuple[float, float]]] = {}
+    result: dict[tuple[str, str, str, str, int], list[tuple[float, float]]] = {}
     for row in rows:
         for dot in row.dots:
             case = dot.line.row.case
             attack, budget = split_budget(case.attack)
             if budget is not None:
                 key = (case.difficulty, case.scenario, attack, dot.line.model, dot.style)
-                found.setdefault(key, []).append((dot.attacked, row.y))
-    return [(key[-1], points) for key, points in found.items() if len(points) > 1]
+                result.setdefault(key, []).append((dot.attacked, row.y))
+    return [(key[-1], points) for key, points in result.items() if len(points) > 1]
 
 
 def _dot(line: Line, style: int) -> Dot:
@@ -170,12 +170,12 @@ def _dot(line: Line, style: int) -> Dot:
 
 def _marks(outcome: Outcome) -> list[tuple[str, float]]:
     best = outcome.most_robust
-    found = [
+    result = [
         ("undefended", outcome.undefended),
         ("no-graph", outcome.no_graph),
         ("best", None if best is None else best[1]),
     ]
-    return [(kind, _x(value)) for kind, value in found if value is not None]
+    return [(kind, _x(value)) for kind, value in result if value is not None]
 
 
 def _from_left(outcome: Outcome, drop: float) -> float:
@@ -311,12 +311,12 @@ def _baseline(digest: Digest) -> dict[str, Any]:
 
 
 def _ranks(digest: Digest) -> dict[str, Any]:
-    found = digest.summary.comparisons
-    overall = {name: each for name, each in found.items() if name.count("/") == 1}
+    result = digest.summary.comparisons
+    overall = {name: each for name, each in result.items() if name.count("/") == 1}
     return {
         "standings": digest.record.ranks.standings,
         "overall": overall,
-        "by_attack": {name: each for name, each in found.items() if name not in overall},
+        "by_attack": {name: each for name, each in result.items() if name not in overall},
         "notes": digest.record.ranks.notes,
     }
 
@@ -360,9 +360,11 @@ def _summary(digest: Digest) -> dict[str, Any]:
 
 
 def _diagnostics(digest: Digest) -> dict[str, Any]:
-    found = {finding.name for row in digest.rows if row.outcome for finding in row.outcome.findings}
+    result = {
+        finding.name for row in digest.rows if row.outcome for finding in row.outcome.findings
+    }
     return {
-        "meanings": [(name, _meaning(name), anchor(name)) for name in sorted(found)],
+        "meanings": [(name, _meaning(name), anchor(name)) for name in sorted(result)],
         "doubts": diagnostic_notes(digest.rows),
         "notes": [*digest.record.notes, *notes(digest.rows, digest.record.settings.repeats)],
     }
