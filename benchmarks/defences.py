@@ -22,6 +22,7 @@ from typing import Final
 import grb_check
 from benchmarks.rows import Row, markdown
 from grb_check.ranking.lowest import Strongest
+from grb_check.reports.digest import summary_of
 from grb_check.reports.record import RunRecord
 
 BLACK_BOX: Final = ("dice", "prbcd+black-box", "grbcd+black-box")
@@ -56,7 +57,7 @@ def _rows(record: RunRecord, model: str, dataset: str) -> Iterator[Row]:
     outcomes = [case.outcome for case in record.cases if case.outcome is not None]
     failed = [case for case in record.cases if case.outcome is None]
     seconds = sum(each.seconds for each in outcomes)
-    for entry in record.lowest:
+    for entry in summary_of(record).lowest:
         found = sorted(
             {
                 finding.name

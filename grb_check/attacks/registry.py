@@ -248,7 +248,8 @@ def describe(attack: Attack) -> str | None:
     """Return name, version and settings in one line, as written to disk.
 
     A built-in attack is named as in case ids, independently of where its code lies, with the
-    settings that differ from the defaults of its version: `injection/pgd v2 (iterations=200)`. A
+    settings that differ from the defaults of its version: `injection/pgd v2 (iterations=200)`; with
+    `polish` also the version of that search. A
     user's attack is named by its module and class, with all settings.
 
     Returns:

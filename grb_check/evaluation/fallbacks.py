@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.answer_search import forwards_on, search_by_answers
+from grb_check.attacks.edges.answer_search import search_by_answers
 from grb_check.attacks.edges.edge_set import edge_set, room_beside
 from grb_check.attacks.edges.flip_sweeps import Question
 from grb_check.attacks.names import base_name, has_setting, with_settings
@@ -29,7 +29,7 @@ from grb_check.user_code.randomness import isolated_randomness
 _RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
 SEARCH: Final = 3  # raised whenever a search by queries may find something else
-FORWARDS: Final = 500  # of a search for edges, see `answer_search.forwards_on`
+FORWARDS: Final = 500  # of a search for edges
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
 
@@ -179,7 +179,7 @@ def _best_flips(
         room=trial.threat.local_budgets,
         seed=trial.seed,
     )
-    result = search_by_answers(question, flips, forwards_on(clean, FORWARDS), generator)
+    result = search_by_answers(question, flips, FORWARDS, generator)
     return clean.perturbation(result)
 
 

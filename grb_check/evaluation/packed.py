@@ -29,9 +29,9 @@ def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]]) -> Non
             for requested, black_box in wanted_by(trial).items():
                 if not requested.description:
                     raise UsageError(
-                        f"{case.id}: attack {requested.scenario}/{requested.attack} has no version, "
-                        f"so that no pack has its perturbations; give it one, see docs/how-to/"
-                        f"own-attack.md, or leave the case out"
+                        f"{case.id}: attack {requested.scenario}/{requested.attack} has no "
+                        f"version, so that no pack has its perturbations; give it one, see "
+                        f"docs/how-to/own-attack.md, or leave the case out"
                     )
                 if requested not in known:
                     known[requested] = pack.check(requested, black_box.threat)

@@ -4,13 +4,13 @@ Models of which only the rows that flips reach are computed answer single flips 
 forward pass: what each does to accuracy is then known exactly. All others, and large graphs, are
 searched with many flips in each pass (`flip_sweeps`).
 
-The state is a set of flips. Each round asks for the effect of single changes on the current graph:
-flips that could be added, most of them at targets that are still right and close to the decision
-boundary; flips that could be taken back; and flips of which one end is replaced. The best ones, an
-addition with the cheapest flip to take back once the budget is spent, are then tried together: all
-of them, half, a quarter, ...; the strongest of these is made if it is an improvement. A round with
-n candidates of each kind thus weighs n^2 exchanges besides. Replacing an end finds what they
-cannot: an addition that only helps if a flip at the same target is taken back.
+Of the former the state is a set of flips. Each round asks for the effect of single changes on the
+current graph: flips that could be added, most of them at targets that are still right and close to
+the decision boundary; flips that could be taken back; and flips of which one end is replaced. The
+best ones, an addition with the cheapest flip to take back once the budget is spent, are then tried
+together: all of them, half, a quarter, ...; the strongest of these is made if it is an improvement.
+A round with n candidates of each kind thus weighs n^2 exchanges besides. Replacing an end finds
+what they cannot: an addition that only helps if a flip at the same target is taken back.
 
 The objective is a smooth count of right targets over their margins m (above 0: lost),
 
@@ -32,12 +32,12 @@ from torch import Tensor
 from grb_check.attacks.edges.edge_search import SearchSpace
 from grb_check.attacks.edges.edge_set import EdgeSet, within_capacity
 from grb_check.attacks.edges.flip_sources import Aim
-from grb_check.attacks.edges.flip_sweeps import Question, State, sweep
+from grb_check.attacks.edges.flip_sweeps import Question, sweep
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import FlipTrials, Moves, parts_of
 
 VERSION: Final = 2  # raised whenever the search may find something else
-LARGE: Final = 50_000  # nodes and directed edges from which on there is less work ...
+LARGE: Final = 50_000  # nodes and directed edges from which on flips are swept, with less work ...
 LEAST: Final = 500  # ... but that many forward passes
 MOST_LOGITS: Final = 2**21  # targets times candidates at a time
 FILLED: Final = 20  # steps that spend the budget at first
@@ -65,7 +65,7 @@ def search_by_answers(
     """
     trials = _trials(question, flips)
     if trials is None:
-        return sweep(question, flips, int(forwards) // 2, generator)
+        return sweep(question, flips, max(1, int(forwards) // 2), generator)
     search = _Search(question, trials, flips, generator)
     end = trials.work + forwards
     search.fill(end)
@@ -73,16 +73,15 @@ def search_by_answers(
     while trials.work < end and search.right and idle < IDLE:
         matters = search.improve(trials.work / end, forwards)
         idle = 0 if matters else idle + 1
-    return min((search.best, flips), key=lambda codes: State(codes, question.margins(codes)).right)
+    return min(map(question.answer, (search.best, flips)), key=lambda answer: answer.right).flips
 
 
 def _trials(question: Question, flips: Tensor) -> FlipTrials | None:
     """Return the answers to single flips, if they cost much less than a forward pass each."""
-    edges = question.clean.flipped(flips).edge_index()
     trials: Callable[..., FlipTrials | None] | None = getattr(question.model, "with_flips", None)
     if trials is None or _size(question.clean) > LARGE:
         return None
-    return trials(question.x, edges, question.targets)
+    return trials(question.x, question.clean.flipped(flips).edge_index(), question.targets)
 
 
 def polished(

@@ -183,7 +183,7 @@ def search_graph(
         rows: int64 [r], nodes of which every flip has one; any node if not given.
     """
     if threat.batch is not None:
-        raise ValueError("the targets are graphs; call graph_sets.attacks.perturb")
+        raise ValueError("the targets are graphs: a subclass with its own perturb attacks nodes")
     if not threat.edge_budget or not threat.targets.numel() or graph.num_nodes < 2:
         return Perturbation(notes=_unused(threat, 0))
     device, clean = graph.x.device, edge_set(graph)

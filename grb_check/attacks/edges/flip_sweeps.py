@@ -75,9 +75,11 @@ class Question:
         with torch.no_grad(), isolated_randomness(self.seed):
             return self.model(self.x, edges.edge_index())
 
-    def margins(self, flips: Tensor) -> Tensor:
-        """Return the targets' margins float [t] after flips; above 0: lost."""
-        return margins_of(self.logits(flips)[self.targets], self.labels)
+    def answer(self, flips: Tensor) -> Answer:
+        """Return what the model makes of the targets after flips, codes int64 [m]."""
+        logits = self.logits(flips)[self.targets]
+        right = int((logits.argmax(1) == self.labels).sum())
+        return Answer(flips, margins_of(logits, self.labels), right)
 
     def scale(self, margins: Tensor) -> float:
         """Return the median distance of targets that are right from the boundary."""
@@ -112,35 +114,36 @@ def sweep(question: Question, flips: Tensor, rounds: int, generator: torch.Gener
         rounds: of two forward passes each.
         generator: the source of randomness.
     """
-    clean = question.margins(flips[:0])
-    tau, state = SMOOTH * question.scale(clean), State(flips, question.margins(flips))
-    best, idle = state, 0
+    tau = SMOOTH * question.scale(question.answer(flips[:0]).margins)
+    best = now = question.answer(flips)
+    idle = 0
     for number in range(rounds):
         if not best.right or idle == IDLE:
             break
         progress = number / rounds
         spread = tau * (SHARP / SMOOTH) ** progress
-        step = Round(question, state, generator)
-        margins = question.margins(step.flips())
-        idle = idle + 1 if torch.equal(margins, state.margins) else 0
-        fills = math.ceil(step.room / max(1.0, (FILLED - progress) * rounds))
-        flips = step.after(margins, spread, fills)
-        state = State(flips, question.margins(flips))
-        best = min(state, best, key=lambda met: met.right)
+        step = Round(question, now, generator)
+        tried = question.answer(step.flips())
+        idle = idle + 1 if torch.equal(tried.margins, now.margins) else 0
+        fills = math.ceil(step.spare / max(1.0, (FILLED - progress) * rounds))
+        now = question.answer(step.after(tried.margins, spread, fills))
+        best = min(now, best, key=lambda answer: answer.right)
     return best.flips
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """Flips, codes int64 [m], and the margins float [t] of the targets after them."""
+class Answer:
+    """What a model makes of the targets after flips.
+
+    Attributes:
+        flips: codes int64 [m].
+        margins: float [t]; above 0: lost.
+        right: number of targets of the right class.
+    """
 
     flips: Tensor
     margins: Tensor
-
-    @property
-    def right(self) -> int:
-        """Number of targets that are right, those on the boundary among them."""
-        return int((self.margins <= 0).sum())
+    right: int
 
 
 class Round:
@@ -148,22 +151,22 @@ class Round:
 
     Args:
         question: of the search.
-        state: before the round.
+        now: the answer before the round.
         generator: the source of randomness.
     """
 
-    def __init__(self, question: Question, state: State, generator: torch.Generator) -> None:
+    def __init__(self, question: Question, now: Answer, generator: torch.Generator) -> None:
         self._question, self._clean = question, question.clean
-        self._state, self._generator = state, generator
-        self.room = question.budget - state.flips.numel()
-        count = math.ceil(RETURNS * state.flips.numel())
-        some = state.flips[self._shuffled(state.flips)[:count]]
+        self._now, self._generator = now, generator
+        self.spare = question.budget - now.flips.numel()
+        count = math.ceil(RETURNS * now.flips.numel())
+        some = now.flips[self._shuffled(now.flips)[:count]]
         self._back = self._disjoint(some)  # flips that may be taken back
         self._new = self._additions()
 
     def flips(self) -> Tensor:
         """Return the flips that are tried together."""
-        kept = self._state.flips[~torch.isin(self._state.flips, self._back)]
+        kept = self._now.flips[~torch.isin(self._now.flips, self._back)]
         return torch.cat([kept, self._new])
 
     def after(self, margins: Tensor, tau: float, fills: int) -> Tensor:
@@ -183,12 +186,12 @@ class Round:
         # The best of the other additions take the places of the flips of least worth.
         pairs = min(back.numel(), max(0, new.numel() - fills))
         count = int((gains[fills : fills + pairs] - losses[:pairs] > LEAST_GAIN).sum())
-        kept = self._state.flips[~torch.isin(self._state.flips, back[:count])]
+        kept = self._now.flips[~torch.isin(self._now.flips, back[:count])]
         return torch.cat([kept, added, new[fills : fills + count]])
 
     def _gains_at_nodes(self, margins: Tensor, tau: float) -> Tensor:
         """Return float [N]: the gain that counts for a flip with that end."""
-        targets, before = self._question.targets, self._state.margins
+        targets, before = self._question.targets, self._now.margins
         gains = torch.zeros(self._clean.num_nodes, device=margins.device, dtype=margins.dtype)
         gains[targets] = torch.sigmoid(margins / tau) - torch.sigmoid(before / tau)
         ends = torch.zeros_like(gains)
@@ -200,14 +203,15 @@ class Round:
 
     def _additions(self) -> Tensor:
         """Return codes of flips that could be made, each node in one of them at most."""
-        question, degrees = self._question, self._clean.flipped(self._state.flips).degrees()
+        question, degrees = self._question, self._clean.flipped(self._now.flips).degrees()
         weights = (degrees + 1.0).double().pow(-2)  # one edge more moves nodes of few edges most
         weights[self._clean.ends(self._back).flatten()] = 0.0
-        weights[question.left(self._state.flips) <= 0] = 0.0
+        weights[question.left(self._now.flips) <= 0] = 0.0
         held = torch.zeros_like(weights)
-        held[question.targets] = (self._state.margins < 0).to(held)
+        held[question.targets] = (self._now.margins <= 0).to(held)
         count = math.ceil(AT_TARGETS * float(held.sum()))
-        edges = self._edges_at(self._drawn(weights * held, int(REMOVALS * count)), weights > 0)
+        tried = int(REMOVALS * count + float(torch.rand(1, generator=self._generator)))
+        edges = self._edges_at(self._drawn(weights * held, tried), weights > 0)
         weights[self._clean.ends(edges).flatten()] = 0.0
         first = self._drawn(weights * held, count)
         weights[first] = 0.0
@@ -216,7 +220,7 @@ class Round:
         second = torch.cat([inner, self._drawn(weights, first.numel() - inner.numel())])
         first = first[self._shuffled(first)[: second.numel()]]
         pairs = torch.cat([self._clean.ends(edges), torch.stack([first, second])], dim=1)
-        return question.possible(pairs, self._state.flips)
+        return question.possible(pairs, self._now.flips)
 
     def _edges_at(self, nodes: Tensor, free: Tensor) -> Tensor:
         """Return codes of clean edges between free nodes, about one for each of these nodes."""

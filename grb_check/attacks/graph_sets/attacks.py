@@ -21,7 +21,7 @@ from grb_check.attacks.edges.edge_set import shortfall
 from grb_check.attacks.graph_sets.candidate_flips import Search, row_objective, search_of
 from grb_check.attacks.graph_sets.graph_list import graph_list, new_key, no_flips, uniform
 from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, greedy_search
-from grb_check.attacks.graph_sets.injected_graphs import NodesInGraphs, nodes_in_graphs
+from grb_check.attacks.graph_sets.injected_graphs import place_in_graphs
 from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relaxed_search, without
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
@@ -68,9 +68,7 @@ def _injection(
     model: DifferentiableModel,
     generator: torch.Generator,
 ) -> Perturbation:
-    def place(links: Tensor, owners: Tensor) -> NodesInGraphs:
-        return nodes_in_graphs(graph, links, threat, model, owners)
-
+    place = place_in_graphs(graph, threat, model)
     return attack.perturb_with(place, graph, threat, model, generator)
 
 

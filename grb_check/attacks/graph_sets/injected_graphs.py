@@ -17,6 +17,7 @@ from grb_check.attacks.links.domains import Step, domain_of
 from grb_check.attacks.links.feature_search import (
     FeatureSearchSettings,
     LogitsOfFeatures,
+    Place,
     ValuesOfFeatures,
     gradients,
     homophily_of_nodes,
@@ -107,6 +108,11 @@ def _ranks(owners: Tensor, sizes: Tensor) -> Tensor:
 # With a single target these rise and fall with its margin, but are flat where that is large.
 FLAT: Final = ("tanh_margin", "held_margin", "probability_margin", "clipped_likelihood")
 ENOUGH: Final = 4.0  # the margin, in nats, at which a graph is left
+
+
+def place_in_graphs(graph: Data, threat: Threat, model: DifferentiableModel) -> Place:
+    """Return how nodes are injected into graphs; arguments as of `nodes_in_graphs`."""
+    return lambda links, owners: nodes_in_graphs(graph, links, threat, model, owners)
 
 
 def nodes_in_graphs(

@@ -3,7 +3,7 @@
 Steps of gradient ascent: from features and gradient to the next features within their range.
 
 The last argument of a step scales its size, for all nodes or for each, see
-`feature_search.maximise`.
+`feature_search.maximise_each`.
 """
 
 from __future__ import annotations

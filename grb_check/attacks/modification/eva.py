@@ -35,7 +35,7 @@ class ModificationEva:
     A model whose forward is random is searched under one of its draws.
 
     It ends after a fixed amount of work, counted in forward passes and never in time. On graphs of
-    more than `answer_search.LARGE` nodes and edges it is proportionally less.
+    more than `answer_search.LARGE` nodes and edges it is proportionally less, but 500 passes.
 
     Args:
         forwards: work, in forward passes on the whole graph.

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from strategies import LinearModel, UnweightedModel, graph_of, graphs
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.nn import GAT
 
+from grb_check.attacks.edges import answer_search
 from grb_check.attacks.edges.answer_search import search_by_answers
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
 from grb_check.attacks.edges.flip_sweeps import Question
@@ -117,3 +119,19 @@ def test_polish_is_no_weaker_than_the_attack_that_it_follows(name) -> None:
         with torch.no_grad():
             left.append(int((model(attacked.x, attacked.edge_index).argmax(1) == graph.y).sum()))
     assert left[1] <= left[0] < 40
+
+
+def test_flips_are_swept_on_large_graphs_and_without_rows(monkeypatch) -> None:
+    """No trial of single flips is made where each costs a large part of a forward pass."""
+    graph = random_graph()
+    question = question_of(graph, torch.arange(40), 4, gcn(3, 3))
+    asked = []
+    trials = Victim.with_flips
+    monkeypatch.setattr(Victim, "with_flips", lambda *given: asked.append(given) or trials(*given))
+    search_by_answers(question, NONE, 20, seeded())
+    assert len(asked) == 1
+    monkeypatch.setattr(answer_search, "LARGE", 50)
+    assert right(question, search_by_answers(question, NONE, 60, seeded())) < 40
+    assert len(asked) == 1
+    layer = victim_of(GAT(3, 4, 2, 3))
+    assert layer.with_flips(graph.x, graph.edge_index, torch.arange(40)) is None
