@@ -62,7 +62,7 @@ def _rows(record: RunRecord, model: str, dataset: str) -> Iterator[Row]:
             {
                 finding.name
                 for each in outcomes
-                if each.outcome.adaptive and each.case.attack.endswith(entry.threat.split("+")[-1])
+                if each.adaptive and each.case.attack.endswith(entry.threat.split("+")[-1])
                 for finding in each.findings
             }
         )
