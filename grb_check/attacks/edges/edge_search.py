@@ -80,6 +80,7 @@ def greedy_flips(plan: SearchSpace, made: Tensor, count: int, steps: int) -> Ten
     total, step = made.numel() + count, 0
     while made.numel() < total:
         step += 1
+        # What is missing but for the equal shares of the steps to come.
         requested = max(1, total - made.numel() - count * max(0, steps - step) // steps)
         chosen = _best_apart(
             plan, made, requested, at_a_node=2 ** min(MOST_DOUBLED, max(0, step - steps))

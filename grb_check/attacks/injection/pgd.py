@@ -63,8 +63,8 @@ class InjectionPgd:
         generator: torch.Generator,
     ) -> Perturbation:
         """Link at random, then find features with the model's gradient."""
-        position = place_in_graph(graph, threat, model)
-        return self.perturb_with(position, graph, threat, model, generator)
+        place = place_in_graph(graph, threat, model)
+        return self.perturb_with(place, graph, threat, model, generator)
 
     def perturb_with(
         self,

@@ -41,7 +41,8 @@ class InjectionTdgia:
     <https://arxiv.org/abs/2106.06663>`_ (Zou et al. 2021). Nodes are injected in `rounds`
     (sequential injection, section 4.2). Each round links the targets of highest
     `links.defectiveness` given the nodes injected so far (section 4.3), then finds features
-    with a loss that ignores misclassified targets (section 4.4; `objectives.clipped_likelihood`).
+    with a loss that is flat for targets of a label of hardly any probability (section 4.4;
+    `objectives.clipped_likelihood`).
 
     Where the paper is open, or its authors' code (GRB's reference) differs:
 
@@ -98,8 +99,8 @@ class InjectionTdgia:
         generator: torch.Generator,
     ) -> Perturbation:
         """Inject round by round."""
-        position = place_in_graph(graph, threat, model)
-        return self.perturb_with(position, graph, threat, model, generator)
+        place = place_in_graph(graph, threat, model)
+        return self.perturb_with(place, graph, threat, model, generator)
 
     def perturb_with(
         self,
@@ -115,18 +116,19 @@ class InjectionTdgia:
             return Perturbation(notes=notes)
         links, features = no_links(), graph.x.new_empty((0, graph.x.shape[1]))
         owners, step = sites.owners[:0], domain.sign_step(self.step_size)
-        certainty = clean_probabilities(graph, threat, model)
-        for of_round in self._rounds(sites):
-            new = self._links(graph, links, threat, certainty, of_round, generator)
+        probabilities = clean_probabilities(graph, threat, model)
+        for new_owners in self._rounds(sites):
+            new = self._links(graph, links, threat, probabilities, new_owners, generator)
             new[0] += features.shape[0]
-            links, owners = torch.cat([links, new], dim=1), torch.cat([owners, of_round])
-            start = domain.uniform_start(graph.x, of_round.numel(), generator)
-            moves = torch.isin(owners, of_round)
+            links, owners = torch.cat([links, new], dim=1), torch.cat([owners, new_owners])
+            start = domain.uniform_start(graph.x, new_owners.numel(), generator)
+            # All nodes of groups that got some: others have nothing new to react to.
+            moves = torch.isin(owners, new_owners)
             if not self.reoptimise:
                 moves[: features.shape[0]] = False
             placed = place(links, owners)
             features = placed.best_features(torch.cat([features, start]), step, self, moves)
-            certainty = placed.probabilities(features)
+            probabilities = placed.probabilities(features)
         order = owners.argsort(stable=True)  # graph by graph, as in other attacks
         links[0] = order.argsort()[links[0]]
         return Perturbation(
@@ -148,21 +150,21 @@ class InjectionTdgia:
         graph: Data,
         links: Tensor,
         threat: Threat,
-        certainty: Tensor,
+        probabilities: Tensor,
         owners: Tensor,
         generator: torch.Generator,
     ) -> Tensor:
         """Return `injected_edges` of one round, with its nodes numbered from 0."""
         if threat.batch is not None:
-            score = defectiveness_in_graphs(graph, links, threat, certainty).cpu()
+            score = defectiveness_in_graphs(graph, links, threat, probabilities).cpu()
             order = torch.randperm(score.numel(), generator=generator)  # many have equal degrees
             order = order[score[order].argsort(descending=True, stable=True)]
             order = order[threat.batch.cpu()[order].argsort(stable=True)]
             return links_in_graphs(sites_of(threat), order, owners, evenly=self.dealing == "even")
         labels = graph.y[threat.targets]
-        score = defectiveness(graph, links, threat, certainty)
+        score = defectiveness(graph, links, threat, probabilities)
         order = score.argsort(descending=True, stable=True)
-        groups = label_groups(certainty, labels)[order]
+        groups = label_groups(probabilities, labels)[order]
         links_each = links_per_node(threat)[0]
         deal = _DEALS[self.dealing]
         return deal(threat.targets[order].cpu(), groups.cpu(), owners.numel(), links_each)

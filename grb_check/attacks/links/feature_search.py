@@ -343,7 +343,8 @@ def maximise_each(
     best, features = start.detach().clone(), start.detach()
     rows, own = torch.arange(start.shape[0], device=start.device), owners.cpu()
     free = torch.ones((start.shape[0], 1)) if moves is None else moves.cpu()[:, None]
-    ascent = _Ascent.before(count, highest - _least_gain(highest))
+    enough = highest - _least_gain(highest) if math.isfinite(highest) else highest
+    ascent = _Ascent.before(count, enough)
     value_of = values_for(ascent.groups)
     for iteration in range(iterations + 1):
         features.requires_grad_()
@@ -412,6 +413,7 @@ class _Ascent:
     ) -> _Ascent:
         """Return the state after values, and those that count, float64 [h]."""
         further = values > self.best
+        # The first milestone is minus infinity, of which no share can be taken.
         gains = (values > self.milestone + _least_gains(self.milestone)) | (iteration == 0)
         milestone = torch.where(gains, values, self.milestone)
         reached = torch.where(gains, iteration, self.reached)

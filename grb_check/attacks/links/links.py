@@ -215,7 +215,7 @@ def grouped_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) ->
         # t >= links_each places.
         short = rest % links_each
         taken = torch.isin(line, extra[rest - short :])
-        begin = line[~taken][: links_each - short if short else 0]
+        begin = line[~taken][: (links_each - short) if short else 0]
         line = torch.cat([begin, line[~torch.isin(line, begin)]])
     positions = torch.cat([extra, line.repeat(whole)])
     from_new = torch.arange(nodes, device=order.device).repeat_interleave(links_each)

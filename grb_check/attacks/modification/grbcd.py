@@ -1,4 +1,4 @@
-"""GR-BCD: greedy flips along the gradient of the victim itself."""
+"""GR-BCD: greedy flips along the gradient."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class ModificationGrbcd:
     Differences from the paper (our choices):
 
     - If the model has gradients of all pairs (`DifferentiableModel.pair_gradients`), the block is
-      all pairs, searched exactly; otherwise each step draws a random block.
-    - No node gets two flips in one step. With a block of all pairs the paper's rule would place
-      most flips at the same few nodes; random blocks spread them by accident.
+      all pairs, of large graphs those of some nodes (`flip_sources`); otherwise each step draws a
+      random block.
+    - No node gets two flips in one of the `steps`. With a block of all pairs the paper's rule would
+      place most flips at the same few nodes; random blocks spread them by accident.
     - The objective is `held_margin`; the paper's is the masked cross-entropy.
     - Afterwards a random share of the flips is replaced, repeatedly (`exchanges`).
 

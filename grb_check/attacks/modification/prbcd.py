@@ -58,8 +58,8 @@ class ModificationPrbcd:
     Args:
         iterations: number of steps.
         step_size: see `flip_sources.stepped`.
-        block_size: pairs in a block; always at least eight times the budget.
-        renew_every: iterations with the same block.
+        block_size: pairs in a block; at least eight times the budget if all pairs have gradients.
+        renew_every: iterations with the same block, but for the last one.
         samples: random roundings.
         polish: work of a search by answers from the flips found (`answer_search`), in forward
             passes; `+polish` sets 1000. A set of graphs has none.
