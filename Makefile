@@ -61,8 +61,8 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --platform win32
-	$(BIN)/mypy --platform darwin
+	$(BIN)/mypy --platform win32 grb_check
+	$(BIN)/mypy --platform darwin grb_check
 
 # Builds twice: the sdist is the same bytes each time, and so is the wheel from it and from the tree.
 # The wheel is then installed into an empty environment, and runs a case in an empty folder, which lies

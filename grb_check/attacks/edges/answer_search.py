@@ -1,8 +1,8 @@
 r"""Search for flips by a model's answers alone.
 
 Models of which only the rows that flips reach are computed answer single flips for a fraction of a
-forward pass: what each does to accuracy is then known exactly. All others, and large graphs, are
-searched with many flips in each pass (`flip_sweeps`).
+forward pass, if these rows are few: what each does to accuracy is then known exactly. All others,
+and large graphs, are searched with many flips in each pass (`flip_sweeps`).
 
 Of the former the state is a set of flips. Each round asks for the effect of single changes on the
 current graph: flips that could be added, most of them at targets that are still right and close to
@@ -39,6 +39,8 @@ from grb_check.attacks.protocol import FlipTrials, Moves, parts_of
 VERSION: Final = 2  # raised whenever the search may find something else
 LARGE: Final = 50_000  # nodes and directed edges from which on flips are swept, with less work ...
 LEAST: Final = 500  # ... but that many forward passes
+MOST_COST: Final = 0.15  # of a single flip, in forward passes; above, flips are swept
+PROBES: Final = 16  # flips by which that is measured
 MOST_LOGITS: Final = 2**21  # targets times candidates at a time
 FILLED: Final = 20  # steps that spend the budget at first
 # All our choices, on Cora and CiteSeer:
@@ -78,10 +80,23 @@ def search_by_answers(
 
 def _trials(question: Question, flips: Tensor) -> FlipTrials | None:
     """Return the answers to single flips, if they cost much less than a forward pass each."""
-    trials: Callable[..., FlipTrials | None] | None = getattr(question.model, "with_flips", None)
-    if trials is None or _size(question.clean) > LARGE:
+    with_flips: Callable[..., FlipTrials | None]
+    with_flips = getattr(question.model, "with_flips", lambda *_: None)
+    if _size(question.clean) > LARGE:
         return None
-    return trials(question.x, question.clean.flipped(flips).edge_index(), question.targets)
+    edges = question.clean.flipped(flips).edge_index()
+    trials = with_flips(question.x, edges, question.targets)
+    return trials if trials is not None and _cost(question, trials) < MOST_COST else None
+
+
+def _cost(question: Question, trials: FlipTrials) -> float:
+    """Return the work of a flip, in forward passes: the mean of some at targets."""
+    nodes, targets = question.clean.num_nodes, question.targets.sort().values
+    first = targets[torch.linspace(0, targets.numel() - 1, PROBES).long()]
+    pairs = torch.stack([first, (first + nodes // 2) % nodes]).sort(dim=0).values
+    before = trials.work
+    trials.tried(Moves(pairs, torch.arange(PROBES, device=pairs.device), PROBES))
+    return (trials.work - before) / PROBES
 
 
 def polished(

@@ -20,9 +20,18 @@ from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
 from grb_check.attacks.edges.flip_sweeps import Question
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat, apply, verify
+from grb_check.gradients.flip_deltas import DeltaTrials
 from grb_check.gradients.victim import Victim
 
 NONE = torch.empty(0, dtype=torch.int64)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def flips_one_by_one():
+    """On graphs as small as these a flip reaches most rows, and would not be tried alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answer_search, "MOST_COST", float("inf"))
+        yield
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -128,10 +137,19 @@ def test_flips_are_swept_on_large_graphs_and_without_rows(monkeypatch) -> None:
     asked = []
     trials = Victim.with_flips
     monkeypatch.setattr(Victim, "with_flips", lambda *given: asked.append(given) or trials(*given))
+    moves = []
+    found = DeltaTrials.move
+    monkeypatch.setattr(DeltaTrials, "move", lambda *given: moves.append(given) or found(*given))
     search_by_answers(question, NONE, 20, seeded())
     assert len(asked) == 1
+    assert moves
+    monkeypatch.setattr(answer_search, "MOST_COST", 0.0)
+    moves.clear()
+    assert right(question, search_by_answers(question, NONE, 60, seeded())) < 40
+    assert len(asked) == 2
+    assert not moves
     monkeypatch.setattr(answer_search, "LARGE", 50)
     assert right(question, search_by_answers(question, NONE, 60, seeded())) < 40
-    assert len(asked) == 1
+    assert len(asked) == 2
     layer = victim_of(GAT(3, 4, 2, 3))
     assert layer.with_flips(graph.x, graph.edge_index, torch.arange(40)) is None
