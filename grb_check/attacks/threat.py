@@ -233,15 +233,15 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
 
 def _in_order(x: Tensor, edge_index: Tensor, graph: Data, perturbation: Perturbation) -> Data:
     """Return graphs side by side, each with its injected nodes after its own."""
-    size, batch, result = x.shape[0], graph.batch, {}
+    size, batch, clean_nodes = x.shape[0], graph.batch, {}
     if perturbation.injected_graphs.numel():
         number = numbers_after(graph, perturbation)
         order = number.argsort()
         batch = torch.cat([batch, perturbation.injected_graphs.to(batch.device)])[order]
         x, edge_index = x[order], number[edge_index]
-        result = {"clean_nodes": torch.where(order < graph.num_nodes, order, -1)}
+        clean_nodes = {"clean_nodes": torch.where(order < graph.num_nodes, order, -1)}
     edge_index = edge_index[:, (edge_index[0] * size + edge_index[1]).argsort()]
-    return Data(x=x, edge_index=edge_index, y=graph.y, batch=batch, **result)
+    return Data(x=x, edge_index=edge_index, y=graph.y, batch=batch, **clean_nodes)
 
 
 def numbers_after(graph: Data, perturbation: Perturbation) -> Tensor:
@@ -375,12 +375,12 @@ def _verify_each_target(owners: Tensor, changes: int, budgets: Tensor | None) ->
         raise BudgetError(f"flip_targets: {owners.numel()} for {count(changes, 'changed edge')}")
     allowed = budgets.cpu()
     _verify_ids("flip_targets", owners, allowed.numel())
-    created = torch.bincount(owners, minlength=allowed.numel())
-    over = (created > allowed).nonzero().flatten()
+    changed = torch.bincount(owners, minlength=allowed.numel())
+    over = (changed > allowed).nonzero().flatten()
     if over.numel():
         target = int(over[0])
         raise BudgetError(
-            f"flip_targets: {count(int(created[target]), 'edge')} changed for target {target}, its "
+            f"flip_targets: {count(int(changed[target]), 'edge')} changed for target {target}, its "
             f"budget is {int(allowed[target])} (over the budget: {count(over.numel(), 'target')})"
         )
 

@@ -303,10 +303,10 @@ def parse_node_id(argument: str) -> NodeId:
     Raises:
         UsageError: the argument has another form.
     """
-    result = _NODE_ID.fullmatch(argument)
-    parts = tuple(result[1].split("::")[1:]) if result else ()
-    test, cell = (result[2] or "", result[3] or "") if result else ("", "")
-    if result is None or len(parts) > 2 or (cell and cell.count("/") != 2):
+    match = _NODE_ID.fullmatch(argument)
+    parts = tuple(match[1].split("::")[1:]) if match else ()
+    test, cell = (match[2] or "", match[3] or "") if match else ("", "")
+    if match is None or len(parts) > 2 or (cell and cell.count("/") != 2):
         raise UsageError(
             f"{argument!r} is not the id of a grb case; ids look like "
             f"'{NODE_PREFIX}::synthetic-cora::{TEST_NAME}[easy/injection/pgd]'"

@@ -54,13 +54,13 @@ def parse_shard(text: str) -> Shard:
     Raises:
         UsageError: the text has another form, I is not from 1 to N, or N is above `MOST_SHARDS`.
     """
-    result = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
-    if result is None or not 1 <= int(result[1]) <= int(result[2]) <= MOST_SHARDS:
+    match = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]) <= MOST_SHARDS:
         raise UsageError(
             f"--grb-shard {text!r} is not a shard; give I/N with I from 1 to N and N up to "
             f"{MOST_SHARDS:,}, such as 2/4"
         )
-    return Shard(int(result[1]), int(result[2]))
+    return Shard(int(match[1]), int(match[2]))
 
 
 def plan(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float]) -> ShardPlan:

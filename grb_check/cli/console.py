@@ -62,11 +62,11 @@ def places_of(options: argparse.Namespace) -> Places:
     for folder in given:
         if not os.path.isdir(folder):
             raise UsageError(f"--data: {str(folder)!r} is not a directory; give one with datasets")
-    positions = Places(folders=given, sources=named_sources(options.source or None))
-    home = expanded(options.into) if options.into else positions.home
+    places = Places(folders=given, sources=named_sources(options.source or None))
+    home = expanded(options.into) if options.into else places.home
     if os.path.exists(home) and not os.path.isdir(home):
         raise UsageError(f"the data folder {str(home)!r} is not a directory; give one with --into")
-    return replace(positions, home=home, split=getattr(options, "split", None))
+    return replace(places, home=home, split=getattr(options, "split", None))
 
 
 def in_own_words(message: object) -> str:

@@ -119,13 +119,13 @@ def _all(
         with threads_for(trials[0].own.dataset.num_nodes), restored():
             for key, trial in requested.items():
                 try:
-                    created = on_surrogates(trial)[0]
+                    perturbation = on_surrogates(trial)[0]
                 except GradientError as error:
                     digests[key] = ""
                     yield key, error
                 else:
-                    digests[key] = digest(created.tensors())[:16]
-                    yield key, created
+                    digests[key] = digest(perturbation.tensors())[:16]
+                    yield key, perturbation
         if not all(_as_recorded(trials, repeat, digests) for repeat in outcome.repeats):
             differing.append(outcome.case.id)
     if differing:
@@ -145,7 +145,7 @@ def _source(making: PackSources, name: str) -> Source:
     """
     settings = making.record.settings
     recorded = [Path(each) for each in settings.data if Path(each).is_dir()]
-    positions = Places(
+    places = Places(
         folders=tuple(making.folders or recorded),
         download=settings.download,
         split=settings.split,
@@ -154,7 +154,7 @@ def _source(making: PackSources, name: str) -> Source:
     )
     given = {text.partition("=")[0]: text for text in making.datasets}
     try:
-        return datasets.find(datasets.anchored(given.get(name, name), Path.cwd()), positions)
+        return datasets.find(datasets.anchored(given.get(name, name), Path.cwd()), places)
     except UsageError as error:
         if name in given:
             raise

@@ -185,7 +185,7 @@ def _source(options: argparse.Namespace, kept: Evidence) -> Source:
         if not os.path.isdir(folder):
             raise UsageError(f"--grb-data: {str(folder)!r} is not a directory; give one")
     recorded = [Path(_moved(folder, data.base)) for folder in data.folders]
-    positions = Places(
+    places = Places(
         folders=tuple(folders or [folder for folder in recorded if folder.is_dir()]),
         download=options.grb_download,
         split=chosen("split", data.split, SPLIT_RULES),
@@ -193,9 +193,9 @@ def _source(options: argparse.Namespace, kept: Evidence) -> Source:
         features=chosen("features", data.features, FEATURE_RULES),
     )
     if options.grb_dataset:
-        return datasets.find(datasets.anchored(options.grb_dataset, Path.cwd()), positions)
+        return datasets.find(datasets.anchored(options.grb_dataset, Path.cwd()), places)
     name, equals, where = data.spec.rpartition("=")
-    return datasets.find(f"{name}{equals}{_moved(where, data.base)}", positions)
+    return datasets.find(f"{name}{equals}{_moved(where, data.base)}", places)
 
 
 def _moved(path: str, base: str) -> str:

@@ -53,9 +53,9 @@ def check_model(
         choose("property", name, tuple(PROPERTIES))
     subject = as_subject(model, model_args)
     folders = [data] if isinstance(data, (str, Path)) else data
-    positions = datasets.Places(folders=tuple(Path(folder) for folder in folders))
+    places = datasets.Places(folders=tuple(Path(folder) for folder in folders))
     evaluator = Evaluator(store=open_store(None), device=device)
-    checked = trained_model(evaluator, subject, datasets.find(str(dataset), positions))
+    checked = trained_model(evaluator, subject, datasets.find(str(dataset), places))
     result = tuple(
         check_property(checked, name)
         for name in names_of(of_graphs=checked.of_graphs)

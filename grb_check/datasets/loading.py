@@ -75,18 +75,18 @@ def _read(source: Source) -> Dataset | GraphSet:
 
 def _checked(source: Source) -> Dataset | GraphSet:
     """Read a source; of one graph figures are compared with GRB's, and features are scaled."""
-    created, rule = source.format.read(source), source.features
-    if not isinstance(created, Dataset):
-        return created
-    published.check(created)
-    created.graph.x = torch.from_numpy(scaled(created.graph.x.numpy(), rule))
-    return replace(created, features=rule, origin=created.origin + REMARKS[rule])
+    dataset, rule = source.format.read(source), source.features
+    if not isinstance(dataset, Dataset):
+        return dataset
+    published.check(dataset)
+    dataset.graph.x = torch.from_numpy(scaled(dataset.graph.x.numpy(), rule))
+    return replace(dataset, features=rule, origin=dataset.origin + REMARKS[rule])
 
 
 def lock_command(source: Source) -> str:
     """Return the command with which a user accepts that the files have changed."""
-    positions = source.places
-    words = ["lock", source.asked, *(f"--data={folder}" for folder in positions.folders)]
-    if positions.home != data_home():
-        words.append(f"--into={positions.home}")
+    places = source.places
+    words = ["lock", source.asked, *(f"--data={folder}" for folder in places.folders)]
+    if places.home != data_home():
+        words.append(f"--into={places.home}")
     return f"run: python -m grb_check {command_line(words)}"

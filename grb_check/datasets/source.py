@@ -178,11 +178,11 @@ class Source:
         Raises:
             UsageError: names the option, its value and what sets of graphs allow.
         """
-        positions = self.places
+        places = self.places
         for rule, given, refused, allowed in (
-            ("split", positions.split, "grb", "given"),
-            ("training", positions.training, "transductive", "inductive"),
-            ("features", positions.features, "grb", "rows, given"),
+            ("split", places.split, "grb", "given"),
+            ("training", places.training, "transductive", "inductive"),
+            ("features", places.features, "grb", "rows, given"),
         ):
             if given == refused and self.of_graphs:
                 raise UsageError(

@@ -211,17 +211,17 @@ def evaluate(
     pair = registry.one(attack) if isinstance(attack, str) else registry.add(attack)
     check_repeats("repeats", repeats)
     folders = [data] if isinstance(data, (str, Path)) else data
-    positions = datasets.Places(
+    places = datasets.Places(
         folders=tuple(Path(folder) for folder in folders),
         download=download,
         split=chosen("split", split, SPLIT_RULES),
         training=choose("training", training, TRAININGS),
         features=chosen("features", features, FEATURE_RULES),
     )
-    source = datasets.find(str(dataset), positions)
-    position = None if store is None else place_of(store, "store")
+    source = datasets.find(str(dataset), places)
+    location = None if store is None else place_of(store, "store")
     evaluator = Evaluator(
-        store=open_store(position), device=device, attacks=registry.own, pack=opened
+        store=open_store(location), device=device, attacks=registry.own, pack=opened
     )
     case = Case(source.name, difficulty, *pair)
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)

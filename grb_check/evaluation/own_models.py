@@ -251,8 +251,8 @@ def check_scale(model: TrainedModel, dataset: AnyDataset, source: datasets.Sourc
         if rule != dataset.features:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were shown when it was first read
-                positions = replace(source.places, features=rule)
-                other = datasets.load(replace(source, places=positions))
+                places = replace(source.places, features=rule)
+                other = datasets.load(replace(source, places=places))
             graph = other.graph.to(dataset.graph.x.device)
             if not graph.y.equal(dataset.graph.y):
                 continue  # a function that draws its graph anew

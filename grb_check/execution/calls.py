@@ -72,8 +72,8 @@ def call_factory(target: str) -> Workers:
     Raises:
         UsageError: it cannot be imported or called, or returns something else.
     """
-    requested = "function or class in it that makes a concurrent.futures.Executor"
-    factory = import_target(target, "executor", requested)
+    expected = "function or class in it that makes a concurrent.futures.Executor"
+    factory = import_target(target, "executor", expected)
     label = f"{OPTION}={target}"
     if not callable(factory):
         raise UsageError(
@@ -110,8 +110,8 @@ def _shut_down(executor: Executor) -> None:
     wrapper = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     taken = ("wait", "cancel_futures") if wrapper else tuple(parameters)
     # Standard library; loky.
-    requested = {"wait": False, "cancel_futures": True, "kill_workers": True}
-    executor.shutdown(**{name: requested[name] for name in requested if name in taken})
+    arguments = {"wait": False, "cancel_futures": True, "kill_workers": True}
+    executor.shutdown(**{name: arguments[name] for name in arguments if name in taken})
     for process in processes.values():
         process.terminate()
 

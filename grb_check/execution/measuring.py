@@ -122,8 +122,8 @@ def _shares(
     """
     total = _sum(cases, seconds)
     largest = max(limit - training, training, limit / 2)
-    requested = math.ceil(total / largest) if total > 0.0 else 1
-    count = max(1, min(requested, len(cases)))
+    needed = math.ceil(total / largest) if total > 0.0 else 1
+    count = max(1, min(needed, len(cases)))
     shares: list[list[Case]] = [[] for _ in range(count)]
     loads = [0.0] * count
     for case in sorted(cases, key=lambda each: -seconds[each]):

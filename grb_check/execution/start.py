@@ -48,8 +48,8 @@ def calls_for(settings: Settings, setup: Setup, tasks: int) -> Calls:
     if settings.jobs is None:
         return Inline(setup)
     gpus = visible_gpus() if settings.device in SHARED_OUT else []
-    requested = settings.jobs or min(len(gpus) or cores(), tasks)
-    return Retrying(partial(start_processes, max(1, requested), gpus), settings.timeout)
+    workers = settings.jobs or min(len(gpus) or cores(), tasks)
+    return Retrying(partial(start_processes, max(1, workers), gpus), settings.timeout)
 
 
 def starter(text: str, jobs: int | None = None) -> Callable[[], Workers]:

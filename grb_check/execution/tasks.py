@@ -318,8 +318,8 @@ def check(process: Process, task: Task) -> Iterator[tuple[Case, Checked]]:
     subject, source = process.subject(task.on), task.on.source
     fingerprint = process.evaluator.check(subject, source)
     process.evaluator.check_pack(source, task.cases, task.setup.selected)
-    position = definition(subject.source)
-    result = None if position is None else (str(position[0]), position[1])
+    location = definition(subject.source)
+    result = None if location is None else (str(location[0]), location[1])
     yield task.cases[0], Checked(fingerprint=fingerprint, definition=result)
 
 

@@ -202,10 +202,10 @@ def _is_open_file(target: Path) -> bool:
 
 def _own_descriptor(target: Path) -> int | None:
     """The number of a descriptor of this process; None of any other path."""
-    result = _OPEN_FILE.fullmatch(str(target))
-    if result is None or result[1] not in (None, str(os.getpid())):
+    match = _OPEN_FILE.fullmatch(str(target))
+    if match is None or match[1] not in (None, str(os.getpid())):
         return None
-    return int(result[2] or result[3])
+    return int(match[2] or match[3])
 
 
 def _check_new(target: Path) -> None:

@@ -28,13 +28,13 @@ def parse_expected_failure(line: str) -> ExpectedFailure:
     Raises:
         UsageError: the line has no pattern or no reason.
     """
-    result = re.fullmatch(r"\s*(\S.*?)\s*:\s+(\S.*)", line, re.DOTALL)
-    if result is None:
+    match = re.fullmatch(r"\s*(\S.*?)\s*:\s+(\S.*)", line, re.DOTALL)
+    if match is None:
         raise UsageError(
             f"{FLAG} {line!r} must have the form 'pattern: reason', with a reason that is not "
             f"empty, such as {EXAMPLE!r}"
         )
-    return ExpectedFailure(result[1], result[2].rstrip())
+    return ExpectedFailure(match[1], match[2].rstrip())
 
 
 def reasons(

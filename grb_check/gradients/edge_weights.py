@@ -121,10 +121,10 @@ def _normalisation(plain: Tensor, edge_index: Tensor, num_nodes: int) -> Normali
         norm = Normalisation(left, right, loop)
         rows, columns = norm.places(edge_index, num_nodes)
         values = norm.entries(edge_index, num_nodes, ones)
-        requested = coo_matrix(rows, columns, values, num_nodes)
-        largest = float(requested.values().max()) if rows.numel() else 0.0
+        needed = coo_matrix(rows, columns, values, num_nodes)
+        largest = float(needed.values().max()) if rows.numel() else 0.0
         factor = float(flat.values().max()) / largest if largest and flat._nnz() else 1.0
-        error = (flat - factor * requested).coalesce().values().abs()
+        error = (flat - factor * needed).coalesce().values().abs()
         if not error.numel() or float(error.max()) <= _TOLERANCE * abs(factor) * largest:
             return Normalisation(left, right, loop, factor)
     raise GradientError("adj_norm_func is not one of the known normalisations by degrees")

@@ -299,8 +299,8 @@ class Victim:
             one_for=self.adapter.one_for,
         )
         for what, given in (("features", features), ("edge weights", weights)):
-            requested = given is not None and given.requires_grad and torch.is_grad_enabled()
-            if requested and not logits.requires_grad:
+            needed = given is not None and given.requires_grad and torch.is_grad_enabled()
+            if needed and not logits.requires_grad:
                 raise GradientError(
                     f"model {self.name}: its logits have no gradient in its {what}; check that its "
                     f"forward does not use torch.no_grad, detach or numpy"

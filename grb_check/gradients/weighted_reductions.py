@@ -283,8 +283,8 @@ class _WeightedReductions(TorchFunctionMode):
             return (self._sum if func in _SUMS else self._reduced)(func, *given, **others)
         if func is torch.bincount and self.weights_of(first_argument(args, kwargs), 0) is not None:
             return self._count(*args, **kwargs)
-        created = func is torch.sparse_coo_tensor and (len(args) > 1 or "values" in kwargs)
-        if created and self.of_matrices:
+        constructs = func is torch.sparse_coo_tensor and (len(args) > 1 or "values" in kwargs)
+        if constructs and self.of_matrices:
             args, kwargs = (), self._of_sparse(**dict(zip(_SPARSE, args, strict=False)), **kwargs)
         elif func is Tensor.__setitem__:
             args = self._of_dense(*args)

@@ -51,10 +51,10 @@ def annotation_lines(digest: Digest) -> list[str]:
         failed.setdefault(row.model, []).append(row.text)
     for node_id in digest.unknown:
         failed.setdefault("", []).append(f"{node_id} {WORDS['missing']}")
-    positions = {fit(each.label): (each.file, each.line) for each in digest.record.settings.models}
+    locations = {fit(each.label): (each.file, each.line) for each in digest.record.settings.models}
     commands = []
     for model, texts in list(failed.items())[:MOST]:
-        file, number = positions.get(model, ("", 0))
+        file, number = locations.get(model, ("", 0))
         more = f"\n{count(len(texts), 'failure')} in all" if texts[1:] else ""
         title = f"graph robustness{f' of {model}' if model else ''}"
         commands.append(

@@ -205,12 +205,12 @@ def _conclusion(model: str, own: Sequence[CaseRecord], record: RunRecord) -> tup
 
 def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
     """Return whether an adaptive attack of a threat has a finding."""
-    position = entry.model, entry.dataset, entry.difficulty, entry.threat
+    key = entry.model, entry.dataset, entry.difficulty, entry.threat
     outcomes = [row.outcome for row in record.cases if row.outcome is not None]
     return any(
         outcome.adaptive
         and outcome.findings
-        and position
+        and key
         == (outcome.model, outcome.case.dataset, outcome.case.difficulty, threat_name(outcome.case))
         for outcome in outcomes
     )

@@ -270,7 +270,7 @@ def settings_record(
         settings: of the run.
         definition: file and line of the factory of the model with a label; empty and 0 if unknown.
     """
-    positions = settings.places
+    places = settings.places
     # Where it ran, and what it wrote, changes no figure, and so not the record.
     kept = {
         option.dest for option in OPTIONS if option.section not in ("where", "reports", "failures")
@@ -291,11 +291,11 @@ def settings_record(
         suite=settings.suite,
         datasets=tuple(source.name for source in settings.datasets),
         graph_sets=tuple(source.name for source in settings.datasets if source.of_graphs),
-        split=positions.split,
-        training=positions.training,
-        features=positions.features,
-        data=tuple(map(str, positions.searched)),
-        download=positions.download,
+        split=places.split,
+        training=places.training,
+        features=places.features,
+        data=tuple(map(str, places.searched)),
+        download=places.download,
         difficulties=settings.difficulties,
         attacks=tuple(map("/".join, settings.attacks)),
         budgets=settings.budgets,

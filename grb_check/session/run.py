@@ -159,11 +159,11 @@ def _arguments(model: ModelSpec) -> str:
 
 
 def _store(settings: Settings) -> str:
-    position = settings.store
-    if position is None:
+    store = settings.store
+    if store is None:
         return "off"
-    where = position.location if is_url(position.location) else shown(Path(position.location))
-    return f"{where}{', read only' if position.read_only else ''}"
+    where = store.location if is_url(store.location) else shown(Path(store.location))
+    return f"{where}{', read only' if store.read_only else ''}"
 
 
 class Run:

@@ -430,9 +430,9 @@ class CaseRunner:
             verdict=verdict,
         )
         here = self._config.invocation_params.dir
-        positions = RunFolders(folder=settings.evidence, root=self._config.rootpath, here=here)
+        folders = RunFolders(folder=settings.evidence, root=self._config.rootpath, here=here)
         shrink = settings.shrink and verdict is not None and not verdict.passed
-        return keep(failure, self._evaluator, positions, shrink=shrink)
+        return keep(failure, self._evaluator, folders, shrink=shrink)
 
     def name_of(self, dataset: str) -> str:
         """Return the name in case ids of a dataset, which may be given as a folder below rootdir.

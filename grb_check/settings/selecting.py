@@ -77,8 +77,8 @@ def read_suite(raw: RawValues, asked: Sequence[str], names: RegisteredNames) -> 
     """
     default = "smoke"
     if raw.one("grb_suite") is None and asked:
-        positions = read_places(raw)
-        default = FOR_GRAPHS if all(_is_set(name, positions) for name in asked) else default
+        places = read_places(raw)
+        default = FOR_GRAPHS if all(_is_set(name, places) for name in asked) else default
     return choose("suite", raw.one("grb_suite", default), (*SUITES, *names.suites))
 
 
@@ -146,14 +146,14 @@ def by_kind(source: Source, origins: Mapping[str, str], *, named: bool = True) -
     """
     if not (source.of_graphs or (source.format.own and named)):
         return source
-    positions = source.places
+    places = source.places
     if origins["grb_split"] == DEFAULT:
-        positions = replace(positions, split=None)
+        places = replace(places, split=None)
     if origins["grb_features"] == DEFAULT:
-        positions = replace(positions, features=None)
+        places = replace(places, features=None)
     if origins["grb_training"] == DEFAULT and source.of_graphs:
-        positions = replace(positions, training="inductive")
-    source = replace(source, places=positions)
+        places = replace(places, training="inductive")
+    source = replace(source, places=places)
     source.check_rules()
     return source
 

@@ -136,14 +136,14 @@ def fit_logistic_regression(
     # for products of this size when other processes compete for the cores.
     z = torch.from_numpy((embeddings - mean) / deviation)
     size = z.shape[1]
-    requested = torch.from_numpy(np.eye(num_classes)[labels])  # [n, num_classes]
+    one_hot = torch.from_numpy(np.eye(num_classes)[labels])  # [n, num_classes]
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         parameters = torch.from_numpy(flat.reshape(num_classes, size + 1))
         weight, bias = parameters[:, :-1], parameters[:, -1]
         log_probabilities = torch.log_softmax(z @ weight.T + bias, dim=1)
-        loss = -(requested * log_probabilities).sum() + strength / 2 * (weight**2).sum()
-        error = log_probabilities.exp() - requested
+        loss = -(one_hot * log_probabilities).sum() + strength / 2 * (weight**2).sum()
+        error = log_probabilities.exp() - one_hot
         gradient = torch.column_stack([error.T @ z + strength * weight, error.sum(dim=0)])
         return float(loss), gradient.ravel().numpy()
 

@@ -33,12 +33,12 @@ def check_view(view: object, name: str, mask: str) -> None:
     Raises:
         DataError: a field is missing or invalid.
     """
-    requested = f"it must be a torch_geometric Data with x, edge_index, y (and {mask})"
+    expected = f"it must be a torch_geometric Data with x, edge_index, y (and {mask})"
     if not isinstance(view, Data):
-        raise DataError(f"{name} is a {type(view).__name__}; {requested}")
+        raise DataError(f"{name} is a {type(view).__name__}; {expected}")
     for field in ("x", "edge_index", "y"):
         if not isinstance(view.get(field), Tensor):
-            raise DataError(f"{name} has no {field}; {requested}")
+            raise DataError(f"{name} has no {field}; {expected}")
     x, edges, y = view.x, view.edge_index, view.y
     if x.dim() != 2 or not x.is_floating_point() or not x.numel() or x.layout != torch.strided:
         raise DataError(

@@ -110,9 +110,9 @@ def _is_known(top: str) -> bool:
     spec = _spec(top)
     if top in (__package__.partition(".")[0], *sys.stdlib_module_names) or spec is None:
         return True
-    positions = [*(spec.submodule_search_locations or ()), spec.origin or ""]
+    locations = [*(spec.submodule_search_locations or ()), spec.origin or ""]
     # Debian has the second name, and an environment may see the packages of another one.
-    return bool({"site-packages", "dist-packages"} & set(Path(positions[0]).parts))
+    return bool({"site-packages", "dist-packages"} & set(Path(locations[0]).parts))
 
 
 def definition(factory: object) -> tuple[Path, int] | None:

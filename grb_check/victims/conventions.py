@@ -147,8 +147,8 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
     roles = _required_roles(required)
     for p in named:
         role = _role(p.name)
-        requested = role == "x" or (role in STRUCTURES and not {*roles.values()} & {*STRUCTURES})
-        if role is not None and p.name not in required and requested and role not in roles.values():
+        needed = role == "x" or (role in STRUCTURES and not {*roles.values()} & {*STRUCTURES})
+        if role is not None and p.name not in required and needed and role not in roles.values():
             roles[p.name] = role
     stuck = [parameter for parameter in required if parameter not in roles]
     if stuck or not roles:

@@ -19,8 +19,8 @@ def csr_matrix(rows: Tensor, columns: Tensor, values: Tensor, size: int) -> Tens
         size: number of rows and of columns.
     """
     if rows.device.type == "cpu":  # in linear time, where torch could only sort
-        positions = (rows.numpy(), columns.numpy())
-        matrix = sp.csr_matrix((values.numpy(), positions), shape=(size, size))
+        ends = (rows.numpy(), columns.numpy())
+        matrix = sp.csr_matrix((values.numpy(), ends), shape=(size, size))
         matrix.sort_indices()
         starts, indices = torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices)
         return _csr(starts, indices, torch.from_numpy(matrix.data), (size, size))

@@ -69,7 +69,7 @@ def _injection(
     generator: torch.Generator,
 ) -> Perturbation:
     place = place_in_graphs(graph, threat, model)
-    return attack.perturb_with(place, graph, threat, model, generator)
+    return attack.perturb(graph, threat, model, generator, place)
 
 
 def _prbcd(attack: ModificationPrbcd, search: Search, generator: torch.Generator) -> FlippedGraphs:

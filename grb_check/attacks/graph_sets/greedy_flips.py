@@ -194,9 +194,9 @@ def greedy_search(
     Arguments are those of `greedy_flips` and `exchange_flips`.
     """
     clean = unflipped(search)
-    created = greedy_flips(search, clean, steps)
-    created = exchange_flips(search, clean, created, exchanges, exchange_share, new_key(generator))
-    return spend_the_rest(search, created)
+    flips = greedy_flips(search, clean, steps)
+    flips = exchange_flips(search, clean, flips, exchanges, exchange_share, new_key(generator))
+    return spend_the_rest(search, flips)
 
 
 def greedy_flips(search: Search, made: FlippedGraphs, steps: int) -> FlippedGraphs:

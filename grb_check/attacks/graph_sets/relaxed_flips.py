@@ -187,13 +187,13 @@ def relaxed_search(
     clean = unflipped(search)
     single = search.graphs.budgets[clean.owners] == 1
     rows, others = single.nonzero().squeeze(1), (~single).nonzero().squeeze(1)
-    created = clean.with_rows(rows, greedy_flips(search, clean.at(rows), 1))
+    flips = clean.with_rows(rows, greedy_flips(search, clean.at(rows), 1))
     best, relaxed = relaxed_flips(
         search, clean.at(others), widen, iterations=iterations, every=every, step_size=step_size
     )
-    created = created.with_rows(others, rounded_rows(search, best, relaxed, samples, key))
-    created = exchange_flips(search, clean, created, EXCHANGES, EXCHANGE_SHARE, key)
-    return spend_the_rest(search, created)
+    flips = flips.with_rows(others, rounded_rows(search, best, relaxed, samples, key))
+    flips = exchange_flips(search, clean, flips, EXCHANGES, EXCHANGE_SHARE, key)
+    return spend_the_rest(search, flips)
 
 
 def rounded_rows(

@@ -57,20 +57,14 @@ class InjectionFgsm:
         threat: Threat,
         model: DifferentiableModel,
         generator: torch.Generator,
+        place: Place | None = None,
     ) -> Perturbation:
-        """Link at random, then find features with the model's gradient."""
-        place = place_in_graph(graph, threat, model)
-        return self.perturb_with(place, graph, threat, model, generator)
+        """Link at random, then find features with the model's gradient, see `Attack.perturb`.
 
-    def perturb_with(
-        self,
-        place: Place,
-        graph: Data,
-        threat: Threat,
-        model: DifferentiableModel,
-        generator: torch.Generator,
-    ) -> Perturbation:
-        """Inject nodes into one graph or many, as `place` does."""
+        Args:
+            place: how nodes are injected; into a single graph if not given.
+        """
+        place = place or place_in_graph(graph, threat, model)
         links, notes = random_links(threat, generator)
         if not links.shape[1]:
             return Perturbation(notes=notes)

@@ -97,20 +97,14 @@ class InjectionTdgia:
         threat: Threat,
         model: DifferentiableModel,
         generator: torch.Generator,
+        place: Place | None = None,
     ) -> Perturbation:
-        """Inject round by round."""
-        place = place_in_graph(graph, threat, model)
-        return self.perturb_with(place, graph, threat, model, generator)
+        """Inject round by round, see `Attack.perturb`.
 
-    def perturb_with(
-        self,
-        place: Place,
-        graph: Data,
-        threat: Threat,
-        model: DifferentiableModel,
-        generator: torch.Generator,
-    ) -> Perturbation:
-        """Inject nodes into one graph or many, as `place` does."""
+        Args:
+            place: how nodes are injected; into a single graph if not given.
+        """
+        place = place or place_in_graph(graph, threat, model)
         sites, notes, domain = sites_of(threat), links_notes(threat), domain_of(threat)
         if not int(sites.links_in[sites.owners].sum()):
             return Perturbation(notes=notes)

@@ -183,9 +183,7 @@ Place = Callable[[Tensor, Tensor], PlacedNodes]
 def place_in_graph(graph: Data, threat: Threat, model: DifferentiableModel) -> Place:
     """Return how nodes are injected into a single graph; arguments as of `nodes_in_graph`."""
     if threat.batch is not None:
-        raise ValueError(
-            "the targets are graphs: give perturb_with injected_graphs.place_in_graphs"
-        )
+        raise ValueError("the targets are graphs: give perturb injected_graphs.place_in_graphs")
     return lambda links, owners: nodes_in_graph(graph, links, threat, model, owners.numel())
 
 

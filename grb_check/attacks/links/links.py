@@ -63,12 +63,11 @@ class Sites:
     def notes(self) -> tuple[str, ...]:
         """Return a note on links that groups have too few nodes for."""
         allowed = self.count * self.links_each
-        created = int((self.budgets * self.links_in).sum())
-        if created == allowed:
+        links = int((self.budgets * self.links_in).sum())
+        if links == allowed:
             return ()
         return (
-            f"{created} of {count(allowed, 'edge')} at injected nodes: "
-            "some graphs have fewer nodes",
+            f"{links} of {count(allowed, 'edge')} at injected nodes: some graphs have fewer nodes",
         )
 
 

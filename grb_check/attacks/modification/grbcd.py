@@ -94,9 +94,9 @@ class ModificationGrbcd:
             source = flip_source(aim, clean, self.block_size, generator)
             plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
             budget = threat.edge_budget
-            created = greedy_flips(plan, clean.codes.new_empty(0), budget, self.steps)
+            greedy = greedy_flips(plan, clean.codes.new_empty(0), budget, self.steps)
             share = self.exchange_share
-            flips = exchange_flips(plan, aim, created, self.exchanges, share, generator)
+            flips = exchange_flips(plan, aim, greedy, self.exchanges, share, generator)
             return polished(flips, aim, plan, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)

@@ -137,8 +137,8 @@ def read(source: Source) -> Dataset | GraphSet:
     """
     from grb_check.datasets.reading.pyg_raw import find_raw, not_found
 
-    recipe, positions = _recipe(source), source.places
-    raw, looked = find_raw(recipe, _roots(positions), positions.home)
+    recipe, places = _recipe(source), source.places
+    raw, looked = find_raw(recipe, _roots(places), places.home)
     if raw is None:
         raise not_found(recipe.label, looked)
     return _read_raw(source, raw)

@@ -201,10 +201,10 @@ def fetch_raw(recipe: Recipe, home: Path, read: Callable[[Path], Read]) -> Read:
         with TemporaryDirectory(prefix=".fetch-", dir=target) as staging:
             raw = _download(recipe, Path(staging))
             result = read(Path(staging))
-            position = target / raw.folder.relative_to(staging)
-            shutil.rmtree(position, ignore_errors=True)
-            position.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(raw.folder, position)
+            folder = target / raw.folder.relative_to(staging)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(raw.folder, folder)
     return result
 
 

@@ -60,14 +60,14 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
     Warns:
         DataNotice: the counts differ from the published ones.
     """
-    created = read_tu_files(name, name.upper(), place, node_parts=("node_labels",), edge_parts=())
+    graph_set = read_tu_files(name, name.upper(), place, node_parts=("node_labels",), edge_parts=())
     result = {
-        "graphs": created.num_graphs,
-        "nodes": created.graphs.x.shape[0],
-        "edges": created.graphs.edge_index.shape[1] // 2,
+        "graphs": graph_set.num_graphs,
+        "nodes": graph_set.graphs.x.shape[0],
+        "edges": graph_set.graphs.edge_index.shape[1] // 2,
     }
     _compare(name, result, place)
-    return created
+    return graph_set
 
 
 def read_tu_files(

@@ -119,9 +119,9 @@ def pagerank(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 def eigenvector(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Return the leading eigenvector of the adjacency, float [N], of length 1, non-negative."""
-    positions = tuple(edge_index.cpu().numpy())
+    ends = tuple(edge_index.cpu().numpy())
     ones = torch.ones(edge_index.shape[1]).double().numpy()
-    adjacency = sp.csr_matrix((ones, positions), shape=(num_nodes, num_nodes))
+    adjacency = sp.csr_matrix((ones, ends), shape=(num_nodes, num_nodes))
     result = torch.from_numpy(leading_eigenvector(adjacency, torch.Generator()))
     return result.float().to(edge_index.device)
 

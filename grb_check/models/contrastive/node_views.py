@@ -79,8 +79,8 @@ def random_subgraph(edge_index: Tensor, num_nodes: int, rate: float) -> View:
     """
     centre = int(torch.randint(num_nodes, ()))
     lengths = torch.rand(edge_index.shape[1]).double() + 1e-9  # to scipy, 0 means no edge
-    positions = tuple(edge_index.cpu().numpy())
-    graph = sp.csr_matrix((lengths.numpy(), positions), shape=(num_nodes, num_nodes))
+    ends = tuple(edge_index.cpu().numpy())
+    graph = sp.csr_matrix((lengths.numpy(), ends), shape=(num_nodes, num_nodes))
     distances = dijkstra(graph, directed=False, indices=centre)
     order = np.lexsort((torch.rand(num_nodes).numpy(), distances))
     nearest = torch.from_numpy(order[: num_nodes - int(rate * num_nodes)])

@@ -70,10 +70,10 @@ def diffused(
         ModelError: the matrices would take too much memory, see `dense`.
     """
     check_dense("diffusion", num_nodes, arrays=ARRAYS, bytes_each=weights.element_size())
-    positions = GCN_NORM.places(edge_index, num_nodes)
+    places = GCN_NORM.places(edge_index, num_nodes)
     entries = GCN_NORM.entries(edge_index, num_nodes, weights)
     kept = min(neighbours, num_nodes)
-    result = _Largest.apply(entries, positions, num_nodes, alpha, kept)  # type: ignore[no-untyped-call]
+    result = _Largest.apply(entries, places, num_nodes, alpha, kept)  # type: ignore[no-untyped-call]
     near, values = cast("tuple[Tensor, Tensor]", result)
     return near, values / values.sum(dim=1, keepdim=True)
 

@@ -241,8 +241,8 @@ def csv_text(board: Board) -> str:
                 if figure is not None:
                     known = not math.isnan(figure.deviation)
                     deviation = f"{figure.deviation:.6f}" if known else ""
-                    position = (board.dataset, difficulty, row, column)
-                    writer.writerow((*position, f"{figure.mean:.6f}", deviation))
+                    key = (board.dataset, difficulty, row, column)
+                    writer.writerow((*key, f"{figure.mean:.6f}", deviation))
     return stream.getvalue()
 
 
