@@ -1,7 +1,8 @@
 """Diagnostics: named checks whether an attack was strong enough, as AutoAttack has for images.
 
 Each check takes figures and returns a `Finding` or None. docs/explanation/diagnostics.md explains
-the names and what to do. Needs no torch: `white_box` measures the figures.
+the names and what to do. Needs no torch: `gradient_checks` and `white_box` measure
+the figures.
 """
 
 from __future__ import annotations
@@ -51,6 +52,18 @@ _ROWS: Final = (
         about_model=True,
     ),
     Diagnostic(
+        name="wrong-gradient",
+        limit=0.1,
+        figure="share of sampled targets whose margin does not change as its gradient predicts",
+        about_model=True,
+    ),
+    Diagnostic(
+        name="cut-off",
+        limit=0.1,
+        figure="share of linked targets whose logits the injected nodes do not change",
+        about_model=True,
+    ),
+    Diagnostic(
         name="random-forward",
         limit=0.01,
         figure="share of targets whose class differs between two calls",
@@ -86,7 +99,7 @@ def no_gradient(missing: float | None, error: str, with_respect_to: str) -> Find
     """Many targets have a margin without a usable gradient.
 
     Args:
-        missing: their share, see `white_box.missing_gradients`.
+        missing: their share, see `gradient_checks.missing_gradients`.
         error: that was raised, empty if there was none.
         with_respect_to: features or edges, for the message.
     """
@@ -98,6 +111,25 @@ def no_gradient(missing: float | None, error: str, with_respect_to: str) -> Find
         + (f"; raised: {error}" if error else "")
     )
     return _finding("no-gradient", missing, text)
+
+
+def wrong_gradient(wrong: float, with_respect_to: str) -> Finding | None:
+    """Many margins do not change as their gradient predicts, see `gradient_checks`."""
+    if wrong <= DIAGNOSTICS["wrong-gradient"].limit:
+        return None
+    text = (
+        f"the margins of {wrong:.0%} of the sampled targets do not change as their gradient with "
+        f"respect to {with_respect_to} predicts (limit 10%)"
+    )
+    return _finding("wrong-gradient", wrong, text)
+
+
+def cut_off(share: float) -> Finding | None:
+    """Many targets do not notice the injected nodes that are linked to them."""
+    if share <= DIAGNOSTICS["cut-off"].limit:
+        return None
+    text = f"{share:.0%} of the targets with injected neighbours keep their logits (limit 10%)"
+    return _finding("cut-off", share, text)
 
 
 def random_forward(differing: float) -> Finding | None:

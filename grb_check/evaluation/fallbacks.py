@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -11,6 +12,10 @@ from torch import Tensor
 from grb_check.attacks.edges.answer_search import search_by_answers
 from grb_check.attacks.edges.edge_set import edge_set, room_beside
 from grb_check.attacks.edges.flip_sweeps import Question
+from grb_check.attacks.injection.blended_search import (
+    InjectionQuestion,
+    search_injections,
+)
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
@@ -20,15 +25,23 @@ from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, apply, verify
 from grb_check.cases.case import on_graphs
 from grb_check.errors import GradientError, UsageError
+from grb_check.evaluation.imitation import imitation
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.surrogates import kinds_on
-from grb_check.evaluation.trials import Trial, on_surrogates, seed_of
+from grb_check.evaluation.trials import (
+    Trial,
+    describe_threat,
+    on_surrogates,
+    seed_of,
+    starts_from_blends,
+    white_box_view,
+)
 from grb_check.user_code.randomness import isolated_randomness
 
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
-SEARCH: Final = 3  # raised whenever a search by queries may find something else
+SEARCH: Final = 4  # raised whenever a search by queries may find something else
 FORWARDS: Final = 500  # of a search for edges
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
@@ -94,13 +107,55 @@ def _random_trials(trial: Trial) -> list[Trial]:
     return result
 
 
+def from_blends(
+    trial: Trial,
+    model: TrainedModel,
+    *,
+    by_answers: bool = False,
+    imitated_on: Sequence[Perturbation] | None = None,
+) -> Perturbation | None:
+    """Return the best injection of `blended_search`; None unless `starts_from_blends`.
+
+    Args:
+        trial: of the attack.
+        model: to ask.
+        by_answers: see `blended_search.search_injections`.
+        imitated_on: perturbations for an imitation of the model, whose gradients are followed;
+            those of the model itself if not given.
+    """
+    if not starts_from_blends(trial):
+        return None
+    ways = f"{by_answers}, {imitated_on is None}"
+    key = (trial.case.difficulty, describe_threat(trial.threat), ways)
+    if key not in model.blended:
+        view = white_box_view(trial, model)
+        threat = replace(trial.threat, targets=trial.threat.targets.to(view.x.device))
+        guide = model.victim if imitated_on is None else imitation(trial, model, imitated_on)
+        question = InjectionQuestion(view, threat, model.victim, guide)
+        with isolated_randomness(trial.seed):
+            result = search_injections(question, by_answers=by_answers)
+        verify(result, trial.own.dataset.graph, trial.threat)
+        model.blended[key] = result
+    return model.blended[key]
+
+
 def searched(
     trial: Trial,
     model: TrainedModel,
     adaptive: Perturbation | None,
     transferred: Stored | None,
+    *,
+    misled: bool = True,
 ) -> Perturbation:
-    """Improve these perturbations, and those made on other surrogates, by queries to the model."""
+    """Improve these perturbations, and those made on other surrogates, by queries to the model.
+
+    Args:
+        trial: of the attack.
+        model: to ask.
+        adaptive: made on the model itself, if it has a gradient.
+        transferred: made on a surrogate, if there is such a variant of the attack.
+        misled: whether the model's gradient is missing or wrong; an imitation's is followed then.
+    """
     moved = [] if transferred is None else [transferred]
     if has_setting(_plain(trial.attack), "surrogates"):
         moved = [
@@ -111,6 +166,10 @@ def searched(
     starts = [created for created, _ in moved] + ([] if adaptive is None else [adaptive])
     random = random_ones(trial)
     clean = trial.own.dataset.graph
+    asked = [*starts, *random] if misled else None
+    blended = from_blends(trial, model, by_answers=True, imitated_on=asked)
+    if blended is not None:
+        return min([*starts, blended], key=lambda each: _score(trial, model, each))
     generator = torch.Generator().manual_seed(seed_of("score search", trial))
     if trial.threat.node_budgets is not None:
         graph_injections = GraphInjections(

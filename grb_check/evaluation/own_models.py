@@ -26,6 +26,7 @@ from torch_geometric.data import Data
 
 from grb_check import datasets
 from grb_check.attacks.protocol import DifferentiableModel, model_on
+from grb_check.attacks.threat import Perturbation
 from grb_check.datasets import Source
 from grb_check.datasets.dataset import AnyDataset, Dataset
 from grb_check.datasets.source import FEATURE_RULES
@@ -102,6 +103,7 @@ class TrainedModel:
         pretrained: whether nothing was trained for it: it was declared so, or has no parameters.
         missing_gradients: share of sampled targets without a gradient, and an error, by what the
             gradient is taken of; `white_box` measures it once for each model and keeps it here.
+        blended: what `fallbacks.from_blends` found, by threat; the same for all attacks.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class TrainedModel:
         self.uncalled = uncalled
         self.pretrained = pretrained
         self.missing_gradients: dict[str, tuple[float | None, str]] = {}
+        self.blended: dict[tuple[str, ...], Perturbation] = {}
 
     @cached_property
     def weights(self) -> str:

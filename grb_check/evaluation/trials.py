@@ -20,9 +20,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.data import Data
 
 from grb_check import __version__
 from grb_check.attacks.graph_sets.attacks import perturb
+from grb_check.attacks.injection.blended_search import VERSION as BLENDS
+from grb_check.attacks.injection.blended_search import can_search
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
@@ -227,8 +230,22 @@ def reference_key(trial: Trial) -> str:
     return (
         f"protocol {PROTOCOL}, {own.fingerprint}, {trial.case.difficulty}, "
         f"{trial.case.scenario}/{trial.case.attack}: {describe(trial.attack)}, "
-        f"{describe_threat(trial.threat)}, {recipes}"
+        f"{describe_threat(trial.threat)}, {recipes}{blends_version(trial)}"
     )
+
+
+def starts_from_blends(trial: Trial) -> bool:
+    """Whether the attack on a model may also start from blends, see `fallbacks.from_blends`.
+
+    A user's attack, or one that keeps injected nodes similar to their neighbours, may not.
+    """
+    white_box = trial.attack.knowledge == "white-box"
+    return white_box and getattr(trial.attack, "harmony", None) == 0 and can_search(trial.threat)
+
+
+def blends_version(trial: Trial) -> str:
+    """Return the version of that start, as a part of keys."""
+    return f", from blends v{BLENDS}" if starts_from_blends(trial) else ""
 
 
 def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
@@ -318,10 +335,11 @@ def attack_surrogates(trial: Trial) -> Perturbation:
     dataset = trial.own.dataset
     surrogates = [trial.own.surrogate(kind) for kind in kinds_for(trial.attack)]
     if len(surrogates) == 1:
-        return _attack(trial, surrogates[0].victim, surrogates[0].predicted, dataset.labelled)
+        view = _view(trial, surrogates[0].predicted, dataset.labelled)
+        return _attack(trial, surrogates[0].victim, view)
     ensemble = Ensemble(tuple(surrogate.victim for surrogate in surrogates))
     guessed = predict(ensemble, dataset.graph, trial.seed)
-    return _attack(trial, ensemble, guessed, dataset.labelled)
+    return _attack(trial, ensemble, _view(trial, guessed, dataset.labelled))
 
 
 def on_model(trial: Trial, model: TrainedModel) -> Perturbation:
@@ -331,19 +349,20 @@ def on_model(trial: Trial, model: TrainedModel) -> Perturbation:
         BudgetError: the attack did more than its threat allows.
         ModelError: the model lacks what the attack needs, such as a gradient.
     """
+    return _attack(trial, model.victim, white_box_view(trial, model))
+
+
+def white_box_view(trial: Trial, model: TrainedModel) -> Data:
+    """Return a copy of the graph with the true labels of the whole split."""
     dataset = trial.own.dataset
-    known = torch.cat([dataset.labelled, dataset.test["full"]])
-    return _attack(trial, model.victim, model.predicted, known)
+    return _view(trial, model.predicted, torch.cat([dataset.labelled, dataset.test["full"]]))
 
 
-def _attack(
-    trial: Trial, model: DifferentiableModel, guessed: Tensor, known: Tensor
-) -> Perturbation:
-    """Run the attack on a copy of the graph, and verify its perturbation.
+def _view(trial: Trial, guessed: Tensor, known: Tensor) -> Data:
+    """Return a copy of the graph as an attack is shown it.
 
     Args:
-        trial: with the attack.
-        model: for it to differentiate through.
+        trial: of the attack.
         guessed: int64 [num_nodes] or [num_graphs], labels that the attack is shown ...
         known: ... except at these indices, int64 [k], where it is shown the true ones.
     """
@@ -352,6 +371,18 @@ def _attack(
     graph.y = guessed.to(clean.y.device, copy=True)
     known = known.to(clean.y.device)
     graph.y[known] = clean.y[known]
+    return graph
+
+
+def _attack(trial: Trial, model: DifferentiableModel, graph: Data) -> Perturbation:
+    """Run the attack on a view of the graph, and verify its perturbation.
+
+    Args:
+        trial: with the attack.
+        model: for it to differentiate through.
+        graph: that the attack is shown, and may write into.
+    """
+    clean = trial.own.dataset.graph
     on_device = _copied(trial.threat, clean.x.device)
     seed = seed_of("attack", trial)
     generator = torch.Generator().manual_seed(seed)

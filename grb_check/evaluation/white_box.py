@@ -9,16 +9,12 @@ made as well; the strongest perturbation counts.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
-import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.names import without_budgets
-from grb_check.attacks.objectives import margin
-from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Finding, Method, RepeatResult, Scores
@@ -27,15 +23,18 @@ from grb_check.evaluation import diagnostics
 from grb_check.evaluation.fallbacks import (
     SEARCH,
     Stored,
+    from_blends,
     random_ones,
     searched,
     transferred_variant,
 )
+from grb_check.evaluation.gradient_checks import Kind, cut_off, missing_gradients, wrong_gradients
 from grb_check.evaluation.own_models import TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.trials import (
     PROTOCOL,
     Right,
     Trial,
+    blends_version,
     describe_threat,
     made_on,
     measured,
@@ -47,98 +46,7 @@ from grb_check.evaluation.trials import (
     seed_of,
     stored_scores,
 )
-from grb_check.user_code.randomness import derive_seed, isolated_randomness
-
-Kind: TypeAlias = Literal["features", "edges"]
-
-SAMPLE: Final = 32
-
-
-def missing_gradients(
-    model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind
-) -> tuple[float | None, str]:
-    """Return the share of sampled targets whose margin has no usable gradient.
-
-    The gradient is missing, exactly zero or not finite, or the backward pass fails. The margin is
-    the largest logit of another class minus the logit of the true class. Isolated targets are not
-    sampled.
-
-    Args:
-        model: in evaluation mode, parameters frozen.
-        graph: `x` [N, d], `edge_index` [2, 2E], true labels `y` [N]; for a set of graphs `batch`
-            [N] and `y` [G].
-        targets: int64 [t], of which at most `SAMPLE` are sampled.
-        kind: take the gradient with respect to all features, or to weights of the targets' edges.
-
-    Returns:
-        0 to 1, or None if there is no target to sample; and the last error of the model or of a
-        backward pass, empty if there was none.
-    """
-    sample = _sample(graph, targets)
-    if not sample.numel():
-        return None, ""
-    labels, error = graph.y[sample], ""
-    result = 0
-    with isolated_randomness(derive_seed("gradient sample", kind)), torch.enable_grad():
-        try:
-            inputs, logits = _READERS[kind](model, graph, sample)
-        except ModelError as raised:  # the model's own check: its output does not depend on them
-            return 1.0, one_line(raised)
-        if logits is None or not logits.requires_grad:
-            return 1.0, ""
-        for row in range(sample.numel()):
-            try:
-                result += _has_gradient(margin(logits[[row]], labels[[row]]), inputs)
-            except torch.cuda.OutOfMemoryError:
-                raise
-            except RuntimeError as raised:  # a backward pass that fails or is not implemented
-                error = one_line(raised)
-    return 1 - result / sample.numel(), error
-
-
-def _sample(graph: Data, targets: Tensor) -> Tensor:
-    """Targets with an edge, int64 [at most SAMPLE], ascending, on the graph's device."""
-    degrees = torch.bincount(_owners(graph)[0].cpu(), minlength=graph.y.shape[0])
-    connected = targets.cpu()[degrees[targets.cpu()] > 0]
-    generator = torch.Generator().manual_seed(derive_seed("gradient sample"))
-    chosen = torch.randperm(connected.numel(), generator=generator)[:SAMPLE]
-    return connected[chosen].sort().values.to(graph.x.device)
-
-
-def _owners(graph: Data) -> Tensor:
-    """Ends of each edge, or in a set of graphs the graph that they are in, int64 [2, 2E]."""
-    batch: Tensor | None = graph.get("batch")
-    edge_index: Tensor = graph.edge_index
-    return edge_index if batch is None else batch[edge_index]
-
-
-def _of_features(
-    model: DifferentiableModel, graph: Data, sample: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    x = graph.x.clone().requires_grad_()
-    return x, model(x, graph.edge_index)[sample]
-
-
-def _of_edges(
-    model: DifferentiableModel, graph: Data, sample: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    first, second = graph.edge_index
-    at_sample = torch.isin(_owners(graph), sample).any(dim=0)
-    pairs = graph.edge_index[:, (first < second) & at_sample]
-    weights = torch.ones(pairs.shape[1], device=graph.x.device, requires_grad=True)
-    logits_of = model.with_pairs(graph.x, graph.edge_index, pairs, sample)
-    return weights, None if logits_of is None else logits_of(weights)
-
-
-_Reader: TypeAlias = Callable[[DifferentiableModel, Data, Tensor], tuple[Tensor, Tensor | None]]
-_READERS: Final[dict[Kind, _Reader]] = {"features": _of_features, "edges": _of_edges}
-
-
-def _has_gradient(value: Tensor, inputs: Tensor) -> bool:
-    (gradient,) = torch.autograd.grad(value, inputs, retain_graph=True, allow_unused=True)
-    if gradient is None or not bool(gradient.isfinite().all()):
-        return False
-    return bool(gradient.count_nonzero())
+from grb_check.user_code.randomness import isolated_randomness
 
 
 class _Attempt(NamedTuple):
@@ -158,10 +66,12 @@ def white_box(
 ) -> RepeatResult:
     """Attack the victim itself, and references with an attack of their own.
 
-    If the victim gives no gradient, a search by queries takes the place of the attack; if its
-    gradients are zero, the search is made besides. The strongest perturbation counts, including the
-    one of the same attack on a surrogate. The references are attacked in the same ways as the
-    victim. Perturbations of the victim are not stored; the scores of the references are.
+    An injection attack also starts from blends (`fallbacks.from_blends`); the stronger result is
+    its own. If the victim gives no gradient, a search by queries takes the place of the attack; if
+    its gradient is in doubt (`gradient_checks`), the search is made besides. The strongest
+    perturbation counts, including the one of the same attack on a surrogate. The references are
+    attacked in the same ways as the victim. Perturbations of the victim are not stored; the scores
+    of the references are.
 
     Args:
         trial: the attack in its repeat.
@@ -174,9 +84,10 @@ def white_box(
     """
     transferred = transferred_variant(trial)
     adaptive, reason = _adaptive(trial, victim)
-    no_gradient = _no_gradient(trial, victim, adaptive, transferred)
-    search = adaptive is None or no_gradient is not None
-    attempts = _attempts(trial, victim, adaptive, transferred, search=search)
+    doubts = _doubts(trial, victim, adaptive, transferred)
+    search = adaptive is None or bool(doubts)
+    misled = adaptive is None or any(doubt.name != "cut-off" for doubt in doubts)
+    attempts = _attempts(trial, victim, adaptive, transferred, search=search, misled=misled)
     method = _strongest(attempts)
     chosen = attempts[method]
     methods = tuple(attempt for attempt in attempts if attempt != "transferred")
@@ -190,18 +101,20 @@ def white_box(
         method=method,
         methods=methods,
         notes=_notes(trial, attempts, method, reason),
-        diagnostics=_findings(trial, victim, attempts, no_gradient),
+        diagnostics=(*doubts, *_findings(trial, victim, attempts)),
     )
 
 
 def _adaptive(trial: Trial, model: TrainedModel) -> tuple[Perturbation | None, str]:
     """The attack on the model itself; None and the reason if there is no gradient to follow."""
     try:
-        return on_model(trial, model), ""
+        created = [on_model(trial, model), from_blends(trial, model)]
     except ModelError as error:
         if not _for_lack_of_a_gradient(error):
             raise
         return None, one_line(error)
+    every = [each for each in created if each is not None]
+    return min(every, key=lambda each: int(right_after(trial, model, each).sum())), ""
 
 
 def _for_lack_of_a_gradient(error: ModelError) -> bool:
@@ -217,13 +130,15 @@ def _attempts(
     transferred: Stored | None,
     *,
     search: bool,
+    misled: bool = False,
 ) -> _Attempts:
     """Try each perturbation on the model, and the best that a search by queries finds."""
     created: dict[Method, Stored] = {}
     if adaptive is not None:
         created["adaptive"] = adaptive, False
     if search:
-        created["score-based"] = searched(trial, model, adaptive, transferred), False
+        result = searched(trial, model, adaptive, transferred, misled=misled)
+        created["score-based"] = result, False
     if transferred is not None:
         created["transferred"] = transferred
     return {
@@ -249,18 +164,25 @@ def _notes(trial: Trial, attempts: _Attempts, method: Method, reason: str) -> tu
     return tuple(notes)
 
 
-def _no_gradient(
+def _doubts(
     trial: Trial, victim: TrainedModel, adaptive: Perturbation | None, transferred: Stored | None
-) -> Finding | None:
-    """The finding that the victim lacks the gradient that the attack needs."""
+) -> tuple[Finding, ...]:
+    """Findings that the gradient which the attack needs is missing, wrong, or blind to links."""
     created = [each for each in (adaptive, transferred and transferred[0]) if each is not None]
     kind = _kind(trial, created)
-    known = victim.missing_gradients
+    known, graph = victim.missing_gradients, trial.own.dataset.graph
     if kind not in known:
-        dataset = trial.own.dataset
-        targets = dataset.test["full"]
-        known[kind] = missing_gradients(victim.victim, dataset.graph, targets, kind)
-    return diagnostics.no_gradient(*known[kind], kind)
+        targets = trial.own.dataset.test["full"]
+        known[kind] = missing_gradients(victim.victim, graph, targets, kind)
+    result = [diagnostics.no_gradient(*known[kind], kind)]
+    if adaptive is not None and not adaptive.flip_targets.numel():
+        attacked = apply(graph, adaptive)
+        wrong = wrong_gradients(victim.victim, attacked, trial.threat.targets, kind)
+        result.append(diagnostics.wrong_gradient(wrong, kind))
+        if trial.threat.batch is None:
+            share = cut_off(victim.victim, graph, adaptive, trial.threat.targets)
+            result.append(diagnostics.cut_off(share))
+    return tuple(each for each in result if each is not None)
 
 
 def _kind(trial: Trial, made: Sequence[Perturbation]) -> Kind:
@@ -272,13 +194,10 @@ def _kind(trial: Trial, made: Sequence[Perturbation]) -> Kind:
     return "features" if features or trial.threat.scenario == "injection" else "edges"
 
 
-def _findings(
-    trial: Trial, victim: TrainedModel, attempts: _Attempts, no_gradient: Finding | None
-) -> tuple[Finding, ...]:
-    """Reasons to doubt that the attack was strong enough."""
+def _findings(trial: Trial, victim: TrainedModel, attempts: _Attempts) -> tuple[Finding, ...]:
+    """Other reasons to doubt that the attack was strong enough."""
     own = attempts.get("adaptive") or attempts["score-based"]
     result = [
-        no_gradient,
         *_unsteady(trial, victim, apply(trial.own.dataset.graph, own.perturbation)),
         *_beaten(trial, victim, own, attempts.get("transferred")),
         diagnostics.no_effect(right_before(trial, victim), own.right),
@@ -357,7 +276,8 @@ def _reference_scores(
         protocol=PROTOCOL,
         methods=" and ".join(
             f"{method} v{SEARCH}" if method == "score-based" else method for method in methods
-        ),
+        )
+        + blends_version(trial),
         dataset=own.fingerprint,
         recipe=own.recipe(kind),
         surrogate=made_on(trial),
@@ -383,5 +303,6 @@ def _attack_reference(
         return before, before
     adaptive = _adaptive(trial, reference)[0] if "adaptive" in methods else None
     search = not no_graph and (adaptive is None or "score-based" in methods)
-    attempts = _attempts(trial, reference, adaptive, transferred, search=search)
+    misled = adaptive is None
+    attempts = _attempts(trial, reference, adaptive, transferred, search=search, misled=misled)
     return before, attempts[_strongest(attempts)].right if attempts else before

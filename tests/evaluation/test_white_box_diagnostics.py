@@ -98,6 +98,24 @@ class Detached(Plain):
         return super().forward(x, edge_index, edge_weight).detach()
 
 
+class Misleading(Plain):
+    """Has the gradient of another model."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        own = super().forward(x, edge_index, edge_weight)
+        other = own[:, [1, 2, 0]]
+        return own.detach() + other - other.detach()
+
+
+class Filtering(Plain):
+    """Removes edges between dissimilar nodes."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # type: ignore[override]
+        unit = F.normalize(x.detach(), dim=1)
+        cosine = (unit[edge_index[0]] * unit[edge_index[1]]).sum(1)
+        return super().forward(x, edge_index[:, cosine > 0.2])
+
+
 class Dropping(Plain):
     """Keeps its dropout active."""
 
@@ -226,6 +244,23 @@ def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
         assert repeat.diagnostics[0].figure == 1.0
         assert repeat.method == "score-based"
         assert repeat.victim.drop > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [GREEDY, PGD])
+def test_a_gradient_of_another_function_is_found_out(bench: Bench, attack: str) -> None:
+    """An imitation, or a search by answers, leaves no more than the same model with its own."""
+    repeat = bench.repeat(Misleading(bench.inner), attack)
+    assert "wrong-gradient" in {each.name for each in repeat.diagnostics}
+    honest = bench.repeat(Plain(bench.inner), attack)
+    assert repeat.victim.attacked <= honest.victim.attacked + 0.05
+
+
+@pytest.mark.slow
+def test_a_filter_of_links_is_found_out_and_passed(bench: Bench) -> None:
+    repeat = bench.repeat(Filtering(bench.inner), PGD)
+    assert [each.name for each in repeat.diagnostics] == ["cut-off"]
+    assert repeat.victim.drop > 0.2
 
 
 @pytest.mark.slow

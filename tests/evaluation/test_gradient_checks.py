@@ -1,4 +1,4 @@
-"""The share of targets without a usable gradient."""
+"""Shares of targets: no gradient, a wrong one, or links that are cut off."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ import torch
 from strategies import LinearModel, UnweightedModel, graph_of
 from torch import Tensor
 
+from grb_check.attacks.threat import Perturbation
 from grb_check.errors import GradientError
-from grb_check.evaluation.white_box import SAMPLE, Kind, missing_gradients
+from grb_check.evaluation.gradient_checks import (
+    SAMPLE,
+    Kind,
+    cut_off,
+    missing_gradients,
+    wrong_gradients,
+)
 
 NODES = 80
 GRAPH = graph_of(
@@ -119,3 +126,80 @@ def test_few_targets_are_looked_at_and_always_the_same() -> None:
         missing_gradients(Watched(3, 2), GRAPH, ALL, "edges")
     assert asked[0].numel() == SAMPLE
     assert torch.equal(*asked)
+
+
+class Changed(LinearModel):
+    """Passes its logits through a function, of features as of edges."""
+
+    def __init__(self, then: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(3, 2)
+        self._then = then
+
+    def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
+        logits = super().on_topology(edge_index, num_nodes)
+        return lambda x: self._then(logits(x))
+
+    def with_pairs(
+        self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
+    ) -> Callable[[Tensor], Tensor]:
+        logits = super().with_pairs(x, edge_index, pairs, targets)
+        return lambda weights: self._then(logits(weights))
+
+
+def of_another_function(logits: Tensor) -> Tensor:
+    """The logits, with the gradient of their negative."""
+    return 2 * logits.detach() - logits
+
+
+def straight_through(logits: Tensor) -> Tensor:
+    """Rounded logits, with the gradient of those that are not."""
+    return (logits.round() - logits).detach() + logits
+
+
+@pytest.mark.parametrize("kind", ["features", "edges"])
+@pytest.mark.parametrize(
+    ("then", "wrong"),
+    [
+        (torch.relu, 0.0),
+        (torch.log_softmax, 0.0),
+        (Tensor.round, 0.0),
+        (of_another_function, 1.0),
+        (straight_through, 1.0),
+    ],
+)
+def test_a_gradient_is_wrong_if_margins_change_otherwise(
+    kind: Kind, then: Callable[..., Tensor], wrong: float
+) -> None:
+    """Without a gradient nothing is predicted."""
+    model = Changed((lambda z: z.log_softmax(1)) if then is torch.log_softmax else then)
+    assert wrong_gradients(model, GRAPH, ALL, kind) == pytest.approx(wrong, abs=0.1)
+
+
+def test_nothing_is_wrong_without_targets_or_weights_of_edges() -> None:
+    assert wrong_gradients(LinearModel(3, 2), GRAPH, ALL[:0], "features") == 0
+    assert wrong_gradients(UnweightedModel(3, 2), GRAPH, ALL, "edges") == 0
+
+
+def test_targets_are_cut_off_that_keep_their_logits() -> None:
+    """Of those that an injected node is linked to."""
+
+    class Deaf(LinearModel):
+        """Removes all links to nodes from 81 on but those of nodes below `hearing`."""
+
+        def __init__(self, hearing: int) -> None:
+            super().__init__(3, 2)
+            self.hearing = hearing
+
+        def __call__(
+            self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+        ) -> Tensor:
+            outer = (edge_index > NODES).any(dim=0)
+            return super().__call__(x, edge_index[:, ~outer | (edge_index < self.hearing).any(0)])
+
+    linked = torch.tensor([[0, 0, 0, 0], [2, 12, 22, 32]])
+    injected = Perturbation(injected_x=torch.ones((1, 3)), injected_edges=linked)
+    assert cut_off(Deaf(0), GRAPH, injected, ALL) == 1
+    assert cut_off(Deaf(20), GRAPH, injected, ALL) == 0.5
+    assert cut_off(Deaf(99), GRAPH, injected, ALL) == 0
+    assert cut_off(Deaf(0), GRAPH, injected, torch.tensor([3])) == 0
+    assert cut_off(Deaf(20), GRAPH, injected, torch.tensor([2, 3, 32])) == 0.5

@@ -1,0 +1,198 @@
+"""Can a model's gradient be followed? Checks for `diagnostics`: missing, wrong, and cut-off links.
+
+A gradient that is missing or exactly zero leads nowhere, and one of another function leads
+elsewhere: `forward` may return `deployed(x) + student(x) - student(x).detach()`. And a model that
+removes links gives no gradient towards features with which it would keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.objectives import margins_of
+from grb_check.attacks.protocol import DifferentiableModel, model_on
+from grb_check.attacks.threat import Perturbation, apply
+from grb_check.errors import ModelError, one_line
+from grb_check.user_code.randomness import derive_seed, isolated_randomness
+
+Kind: TypeAlias = Literal["features", "edges"]
+
+SAMPLE: Final = 32
+# Relative to the inputs. A gradient is right if it is for one of them: longer steps cross more
+# boundaries between linear parts, on which attacked features tend to lie.
+STEPS: Final = (1e-2, 1e-3, 1e-4)
+TOLERANCE: Final = 0.5  # of the predicted change
+ROUNDING: Final = 1e-5  # relative to the logits; a change that it could hide is not judged
+
+
+def missing_gradients(
+    model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind
+) -> tuple[float | None, str]:
+    """Return the share of sampled targets whose margin has no usable gradient.
+
+    The gradient is missing, exactly zero or not finite, or the backward pass fails. The margin is
+    the largest logit of another class minus the logit of the true class. Isolated targets are not
+    sampled.
+
+    Args:
+        model: in evaluation mode, parameters frozen.
+        graph: `x` [N, d], `edge_index` [2, 2E], true labels `y` [N]; for a set of graphs `batch`
+            [N] and `y` [G].
+        targets: int64 [t], of which at most `SAMPLE` are sampled.
+        kind: take the gradient with respect to all features, or to weights of the targets' edges.
+
+    Returns:
+        0 to 1, or None if there is no target to sample; and the last error of the model or of a
+        backward pass, empty if there was none.
+    """
+    sample = _sample(graph, targets)
+    if not sample.numel():
+        return None, ""
+    labels, error = graph.y[sample], ""
+    result = 0
+    with isolated_randomness(derive_seed("gradient sample", kind)), torch.enable_grad():
+        try:
+            inputs, logits_of = _READERS[kind](model, graph, sample)
+            logits = None if logits_of is None else logits_of(inputs)
+        except ModelError as raised:  # the model's own check: its output does not depend on them
+            return 1.0, one_line(raised)
+        if logits is None or not logits.requires_grad:
+            return 1.0, ""
+        for margin in margins_of(logits, labels):
+            try:
+                gradient = _gradient(margin, inputs)
+            except torch.cuda.OutOfMemoryError:
+                raise
+            except RuntimeError as raised:  # a backward pass that fails or is not implemented
+                error = one_line(raised)
+            else:
+                result += gradient is not None
+    return 1 - result / sample.numel(), error
+
+
+def wrong_gradients(model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind) -> float:
+    """Return the share of sampled targets whose margin does not change as its gradient predicts.
+
+    All inputs take small steps along the gradient of the sum of these margins. The gradient of a
+    target is wrong if the change of its margin is off by more than `TOLERANCE` of the predicted
+    one, for each of `STEPS`. Targets without a gradient are not counted, see `missing_gradients`.
+
+    Args:
+        model, graph, targets, kind: as for `missing_gradients`; the graph may be an attacked one.
+    """
+    sample = _sample(graph, targets)
+    if not sample.numel():
+        return 0.0
+    model, labels = model_on(model, graph), graph.y[sample]
+    seed = derive_seed("gradient sample", kind)
+    with torch.enable_grad():
+        inputs, logits_of = _READERS[kind](model, graph, sample)
+        if logits_of is None:
+            return 0.0
+        logits = _seeded(logits_of, inputs, seed)
+        margins = margins_of(logits, labels)
+        direction = _gradient(margins.sum(), inputs)
+        if direction is None:
+            return 0.0
+        # One after the other: the gradients of all targets may not fit in memory together.
+        slopes = torch.stack([_slope(margin, inputs, direction) for margin in margins])
+    judged = right = torch.zeros_like(slopes, dtype=torch.bool)
+    rounding = ROUNDING * float(logits.detach().abs().max())
+    with torch.no_grad():
+        for step in STEPS:
+            length = step * inputs.norm() / direction.norm()
+            moved = margins_of(_seeded(logits_of, inputs + length * direction, seed), labels)
+            predicted = length * slopes
+            allowed = TOLERANCE * predicted.abs()
+            clear = allowed > rounding
+            judged = judged | clear
+            right = right | clear & ((moved - margins - predicted).abs() <= allowed)
+    return float((judged & ~right).sum()) / sample.numel()
+
+
+def cut_off(
+    model: DifferentiableModel, graph: Data, perturbation: Perturbation, targets: Tensor
+) -> float:
+    """Return the share of linked targets whose logits an injection leaves as they were.
+
+    Args:
+        model: in evaluation mode.
+        graph: clean.
+        perturbation: its injected nodes are linked to targets.
+        targets: int64 [t].
+    """
+    linked = targets.cpu()[torch.isin(targets.cpu(), perturbation.injected_edges[1])]
+    if not linked.numel():
+        return 0.0
+    attacked = apply(graph, perturbation)
+    with torch.no_grad():
+        before, after = (
+            _seeded(_of_features(model, at, linked)[1], at.x, 0) for at in (graph, attacked)
+        )
+    change = (after - before).abs().amax(1)
+    return float((change <= ROUNDING * before.abs().amax()).float().mean())
+
+
+def _seeded(call: Callable[[Tensor], Tensor], x: Tensor, seed: int) -> Tensor:
+    """Call a model with the same random state each time."""
+    with isolated_randomness(seed):
+        return call(x)
+
+
+def _sample(graph: Data, targets: Tensor) -> Tensor:
+    """Targets with an edge, int64 [at most SAMPLE], ascending, on the graph's device."""
+    degrees = torch.bincount(_owners(graph)[0].cpu(), minlength=graph.y.shape[0])
+    connected = targets.cpu()[degrees[targets.cpu()] > 0]
+    generator = torch.Generator().manual_seed(derive_seed("gradient sample"))
+    chosen = torch.randperm(connected.numel(), generator=generator)[:SAMPLE]
+    return connected[chosen].sort().values.to(graph.x.device)
+
+
+def _owners(graph: Data) -> Tensor:
+    """Ends of each edge, or in a set of graphs the graph that they are in, int64 [2, 2E]."""
+    batch: Tensor | None = graph.get("batch")
+    edge_index: Tensor = graph.edge_index
+    return edge_index if batch is None else batch[edge_index]
+
+
+_LogitsOf: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def _of_features(
+    model: DifferentiableModel, graph: Data, sample: Tensor
+) -> tuple[Tensor, _LogitsOf]:
+    x = graph.x.clone().requires_grad_()
+    return x, lambda features: model(features, graph.edge_index)[sample]
+
+
+def _of_edges(
+    model: DifferentiableModel, graph: Data, sample: Tensor
+) -> tuple[Tensor, _LogitsOf | None]:
+    first, second = graph.edge_index
+    at_sample = torch.isin(_owners(graph), sample).any(dim=0)
+    pairs = graph.edge_index[:, (first < second) & at_sample]
+    weights = torch.ones(pairs.shape[1], device=graph.x.device, requires_grad=True)
+    return weights, model.with_pairs(graph.x, graph.edge_index, pairs, sample)
+
+
+_Reader: TypeAlias = Callable[[DifferentiableModel, Data, Tensor], tuple[Tensor, _LogitsOf | None]]
+_READERS: Final[dict[Kind, _Reader]] = {"features": _of_features, "edges": _of_edges}
+
+
+def _slope(value: Tensor, inputs: Tensor, direction: Tensor) -> Tensor:
+    """Return the derivative of a value along a direction, 0 if it has no usable gradient."""
+    gradient = _gradient(value, inputs)
+    return direction.new_zeros(()) if gradient is None else (gradient * direction).sum()
+
+
+def _gradient(value: Tensor, inputs: Tensor) -> Tensor | None:
+    """Return a usable gradient: there is one, finite and not 0."""
+    (gradient,) = torch.autograd.grad(value, inputs, retain_graph=True, allow_unused=True)
+    if gradient is None or not bool(gradient.isfinite().all()) or not bool(gradient.any()):
+        return None
+    return gradient

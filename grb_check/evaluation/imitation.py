@@ -1,0 +1,61 @@
+"""A model that imitates the victim's answers, for its gradient where the victim's leads nowhere.
+
+`Practical Black-Box Attacks against Machine Learning <https://arxiv.org/abs/1602.02697>`_ (Papernot
+et al. 2017): a substitute is trained on the answers of the model under attack. Here it is a GCN,
+and the answers are logits on the clean graph and on attacked ones. (our choice)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from grb_check.attacks.threat import Perturbation, apply
+from grb_check.evaluation.own_models import TrainedModel
+from grb_check.evaluation.trials import Trial
+from grb_check.gradients.victim import Victim
+from grb_check.models.reference.gcn import GCN
+from grb_check.user_code.randomness import derive_seed, isolated_randomness
+from grb_check.victims.conventions import PLAIN, Adapter
+from grb_check.victims.wrappers import freeze
+
+HIDDEN: Final = (64,)
+STEPS: Final = 200
+LEARNING_RATE: Final = 0.01
+
+
+def imitation(trial: Trial, model: TrainedModel, made: Sequence[Perturbation]) -> Victim:
+    """Return a GCN that was trained to give the model's logits.
+
+    Args:
+        trial: gives the clean graph, of nodes.
+        model: to ask.
+        made: perturbations under which it is asked, beside the clean graph.
+    """
+    graph = trial.own.dataset.graph
+    attacked = [apply(graph, each) for each in (Perturbation(), *made)]
+    with isolated_randomness(derive_seed("imitation", trial.seed)):
+        with torch.no_grad():
+            answers = [_centred(model.victim(each.x, each.edge_index)) for each in attacked]
+        module = GCN(trial.own.dataset.num_features, answers[0].shape[1], HIDDEN, dropout=0.0)
+        module.to(graph.x.device)
+        calls = [module.on_topology(each.edge_index, each.x.shape[0]) for each in attacked]
+        optimizer = torch.optim.Adam(module.parameters(), lr=LEARNING_RATE)
+        with torch.enable_grad():
+            for step in range(STEPS):
+                which = step % len(attacked)
+                optimizer.zero_grad()
+                loss = F.mse_loss(_centred(calls[which](attacked[which].x)), answers[which])
+                torch.autograd.backward(loss)
+                optimizer.step()
+    freeze(module)
+    return Victim(Adapter(module, "imitation of the model", PLAIN), answers[0].shape[1])
+
+
+def _centred(logits: Tensor) -> Tensor:
+    """Return logits of mean 0 for each node: a constant beside them does not change a class."""
+    return logits - logits.mean(1, keepdim=True)
