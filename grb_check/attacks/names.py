@@ -39,6 +39,7 @@ WORST: Final = "worst"  # the meta-attack of each scenario: the strongest of its
 BUDGET: Final = "budget"
 LOCAL_BUDGET: Final = "local"
 LOCAL_SHARE: Final = 0.5  # of LR-BCD (Gosch et al. 2023)
+NOT_EXCHANGED: Final = "links were not exchanged"  # AGIA's note that it is weaker than it could be
 
 _VALUE: Final = re.compile(r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")
 # Part of a value, or the last part of a threshold's pattern.

@@ -123,7 +123,7 @@ def cut_off(
     Args:
         model: in evaluation mode.
         graph: clean.
-        perturbation: its injected nodes are linked to targets.
+        perturbation: any; without injected nodes nothing is cut off.
         targets: int64 [t].
     """
     linked = targets.cpu()[torch.isin(targets.cpu(), perturbation.injected_edges[1])]

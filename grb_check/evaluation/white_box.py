@@ -83,8 +83,9 @@ def white_box(
         ModelError: the victim fails on the attacked graph.
     """
     transferred = transferred_variant(trial)
-    adaptive, reason = _adaptive(trial, victim)
-    doubts = _doubts(trial, victim, adaptive, transferred)
+    own, reason = _adaptive(trial, victim)
+    adaptive = own[0] if own else None
+    doubts = _doubts(trial, victim, own, transferred)
     search = adaptive is None or bool(doubts)
     misled = adaptive is None or any(doubt.name != "cut-off" for doubt in doubts)
     attempts = _attempts(trial, victim, adaptive, transferred, search=search, misled=misled)
@@ -105,16 +106,19 @@ def white_box(
     )
 
 
-def _adaptive(trial: Trial, model: TrainedModel) -> tuple[Perturbation | None, str]:
-    """The attack on the model itself; None and the reason if there is no gradient to follow."""
+def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], str]:
+    """The attack on the model itself, and from blends: the stronger first.
+
+    None of them, and the reason, if there is no gradient to follow.
+    """
     try:
         created = [on_model(trial, model), from_blends(trial, model)]
     except ModelError as error:
         if not _for_lack_of_a_gradient(error):
             raise
-        return None, one_line(error)
+        return [], one_line(error)
     every = [each for each in created if each is not None]
-    return min(every, key=lambda each: int(right_after(trial, model, each).sum())), ""
+    return sorted(every, key=lambda each: int(right_after(trial, model, each).sum())), ""
 
 
 def _for_lack_of_a_gradient(error: ModelError) -> bool:
@@ -165,23 +169,23 @@ def _notes(trial: Trial, attempts: _Attempts, method: Method, reason: str) -> tu
 
 
 def _doubts(
-    trial: Trial, victim: TrainedModel, adaptive: Perturbation | None, transferred: Stored | None
+    trial: Trial, victim: TrainedModel, own: Sequence[Perturbation], transferred: Stored | None
 ) -> tuple[Finding, ...]:
     """Findings that the gradient which the attack needs is missing, wrong, or blind to links."""
-    created = [each for each in (adaptive, transferred and transferred[0]) if each is not None]
-    kind = _kind(trial, created)
+    kind = _kind(trial, [*own, *(() if transferred is None else transferred[:1])])
     known, graph = victim.missing_gradients, trial.own.dataset.graph
     if kind not in known:
         targets = trial.own.dataset.test["full"]
         known[kind] = missing_gradients(victim.victim, graph, targets, kind)
     result = [diagnostics.no_gradient(*known[kind], kind)]
-    if adaptive is not None and not adaptive.flip_targets.numel():
-        attacked = apply(graph, adaptive)
+    if own and not own[0].flip_targets.numel():
+        attacked = apply(graph, own[0])
         wrong = wrong_gradients(victim.victim, attacked, trial.threat.targets, kind)
         result.append(diagnostics.wrong_gradient(wrong, kind))
-        if trial.threat.batch is None:
-            share = cut_off(victim.victim, graph, adaptive, trial.threat.targets)
-            result.append(diagnostics.cut_off(share))
+    if own and trial.threat.batch is None:
+        targets = trial.threat.targets
+        share = max(cut_off(victim.victim, graph, each, targets) for each in own)
+        result.append(diagnostics.cut_off(share))
     return tuple(each for each in result if each is not None)
 
 
@@ -301,7 +305,8 @@ def _attack_reference(
     before, no_graph = right_before(trial, reference), kind == NO_GRAPH
     if no_graph and trial.threat.scenario == "injection":
         return before, before
-    adaptive = _adaptive(trial, reference)[0] if "adaptive" in methods else None
+    own = _adaptive(trial, reference)[0] if "adaptive" in methods else []
+    adaptive = own[0] if own else None
     search = not no_graph and (adaptive is None or "score-based" in methods)
     misled = adaptive is None
     attempts = _attempts(trial, reference, adaptive, transferred, search=search, misled=misled)

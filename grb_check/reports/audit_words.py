@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grb_check.attacks.names import with_budget
+from grb_check.attacks.names import NOT_EXCHANGED, with_budget
 from grb_check.cases.case import case_of
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.metrics import Figure
-from grb_check.cases.outcomes import MAIN_REFERENCE
+from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 from grb_check.errors import count
 from grb_check.ranking.lowest import Delta, Lowest, Strongest, lowest, threat_name
 from grb_check.reports.plain import columns
@@ -204,16 +204,20 @@ def _conclusion(model: str, own: Sequence[CaseRecord], record: RunRecord) -> tup
 
 
 def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
-    """Return whether an adaptive attack of a threat has a finding."""
+    """Return whether an adaptive attack of a threat has a finding, or could not be all it is."""
     key = entry.model, entry.dataset, entry.difficulty, entry.threat
     outcomes = [row.outcome for row in record.cases if row.outcome is not None]
     return any(
         outcome.adaptive
-        and outcome.findings
+        and (outcome.findings or _kept_its_links(outcome))
         and key
         == (outcome.model, outcome.case.dataset, outcome.case.difficulty, threat_name(outcome.case))
         for outcome in outcomes
     )
+
+
+def _kept_its_links(outcome: Outcome) -> bool:
+    return any(NOT_EXCHANGED in note for repeat in outcome.repeats for note in repeat.notes)
 
 
 def _verdict(standing: Sequence[Lowest], falling: Sequence[Lowest], stands: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from outcome_factory import finding, outcome
 from record_factory import entry, record, typed
 
+from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import Gate
@@ -107,6 +108,14 @@ def test_what_weakens_the_conclusion_is_said() -> None:
     assert line.endswith(
         "; 1 case without figures may hold stronger attacks; diagnostics doubt 1 case"
     )
+
+
+@pytest.mark.parametrize(("note", "verdict"), [(NOT_EXCHANGED, "may stand"), ("", "stands")])
+def test_it_does_not_stand_if_an_attack_had_to_leave_its_links(note: str, verdict: str) -> None:
+    first, second = injection(0.6, 0.16)
+    noted = replace(second, repeats=(replace(second.repeats[0], notes=(f"{note}: why",)),))
+    (found,) = conclusions(audit(first, noted))
+    assert found.text.startswith(f"build {verdict} against attackers who know it")
 
 
 def test_a_model_below_the_floor_is_not_judged() -> None:

@@ -26,6 +26,7 @@ from grb_check.attacks.links.links import (
     links_per_node,
     no_links,
 )
+from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.setting_checks import check_at_least, check_positive
@@ -139,7 +140,7 @@ class InjectionAgia:
         pairs = threat.injected_nodes * threat.targets.numel()
         if pairs > self.most_pairs:
             return (
-                f"links were not exchanged: {count(pairs, 'pair')} of injected nodes and targets, "
+                f"{NOT_EXCHANGED}: {count(pairs, 'pair')} of injected nodes and targets, "
                 f"most_pairs is {self.most_pairs}"
             )
         result = [
@@ -151,7 +152,7 @@ class InjectionAgia:
         every = [logits_of for logits_of in result if logits_of is not None]
         if len(every) < len(result):
             return (
-                "links were not exchanged: the model takes no weights of edges, ignores them, or "
+                f"{NOT_EXCHANGED}: the model takes no weights of edges, ignores them, or "
                 "has too many pairs for them"
             )
         labels, objective = graph.y[threat.targets], objective_named(self.objective)

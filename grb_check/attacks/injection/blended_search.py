@@ -13,8 +13,9 @@ model's answers alone. From there on it alternates three parts (our choice; in n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 import torch
@@ -50,8 +51,8 @@ COPIES: Final = (1, 3)  # injected nodes with the same targets
 ROUNDS: Final = 8
 STEPS: Final = 10  # of `answered_steps` in each round
 FIRST_STEP: Final = 0.1  # of half the range
-LENGTHS: Final = (0.5, 1.0, 2.0)  # of candidates, in steps
-PULLS: Final = (0.0, 0.1, 0.3)  # of candidates, towards the targets' mean
+LENGTHS: Final = (0.5, 2.0)  # of candidates, in steps
+PULLS: Final = (0.0, 0.2)  # of candidates, towards the targets' mean
 SHRINKAGE: Final = 0.6
 MOVED: Final = (1.0, 0.5, 0.25, 0.1)  # shares of the spare links
 PATIENCE: Final = 2  # rounds without a gain
@@ -282,7 +283,8 @@ def answered_steps(question: InjectionQuestion, state: Injected) -> Injected:
     """Move every injected node to the best of several candidates, by the model's answers.
 
     Candidates are steps along the sign of the guide's gradient, of `LENGTHS`, pulled by `PULLS`
-    towards the mean of the node's targets, where a link that was removed may be kept again. A node
+    towards the mean of the node's targets, where a link that was removed may be kept again; half of
+    them keep the norm of the row, by which a model may refuse them. A node
     takes the candidate under which its own targets are worst off. Then all nodes move, or the half
     that gained most, whichever is stronger; if neither is a gain, steps become shorter.
     """
@@ -295,8 +297,10 @@ def answered_steps(question: InjectionQuestion, state: Injected) -> Injected:
         direction = _direction(question, guide, state.features)
         before = state.of_nodes()
         best, features, factor = before, state.features, torch.full_like(length, SHRINKAGE)
-        for relative, pull in _candidates():
+        for relative, pull, keep_norm in product(LENGTHS, PULLS, (False, True)):
             moved = torch.lerp(state.features + relative * length * direction, own, pull)
+            if keep_norm:
+                moved = F.normalize(moved, dim=1) * state.features.norm(dim=1, keepdim=True)
             asked = _asked(question, nodes, state, domain.rounded(moved))
             better = asked.of_nodes() > best
             best = torch.where(better, asked.of_nodes(), best)
@@ -312,10 +316,6 @@ def answered_steps(question: InjectionQuestion, state: Injected) -> Injected:
         else:
             length = length * SHRINKAGE
     return state
-
-
-def _candidates() -> Iterator[tuple[float, float]]:
-    return ((length, pull) for pull in PULLS for length in LENGTHS)
 
 
 def _direction(question: InjectionQuestion, guide: NodesInGraph, features: Tensor) -> Tensor:
