@@ -1,6 +1,7 @@
 """White-box injection against models of PyG: CPU seconds and accuracy left.
 
-`attack_s` is the attack on the model itself; `case_s` is a whole case of one repeat without a
+`attack_s` is the attack on the model itself; `blends` and `answers` are the search that white-box
+cases make besides, by gradients and by answers. `case_s` is a whole case of one repeat without a
 store: training of the model, the attack, the same attack on a surrogate and on a reference, both
 trained, too.
 """
@@ -20,6 +21,7 @@ from benchmarks import pyg_models
 from benchmarks.injection.arena import threat
 from benchmarks.rows import Row, markdown
 from benchmarks.victims import accuracy, load_dataset
+from grb_check.attacks.injection.blended_search import InjectionQuestion, search_injections
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
@@ -29,7 +31,7 @@ from grb_check.training.building import build_victim
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 DATA: Final = "synthetic-cora"
-
+SEARCHES: Final = ("blends", "answers")
 
 MODELS: Final[dict[str, Callable[..., object]]] = {
     "GAT": pyg_models.gat,
@@ -42,7 +44,7 @@ MODELS: Final[dict[str, Callable[..., object]]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--attacks", nargs="+", default=["pgd", "tdgia", "agia"])
+    parser.add_argument("--attacks", nargs="+", default=["pgd", "tdgia", "agia", "blends"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--cases", action="store_true", help="measure whole cases, too")
 
@@ -68,7 +70,12 @@ def _measured(dataset: Dataset, victim: Victim, attack: str, options: argparse.N
     for seed in range(options.seeds):
         generator = torch.Generator().manual_seed(derive_seed("attack", attack, seed))
         begin = time.process_time()
-        found = load_attack("injection", attack).perturb(dataset.graph, limits, victim, generator)
+        if attack in SEARCHES:  # without a seed
+            question = InjectionQuestion(dataset.graph, limits, victim, victim)
+            found = search_injections(question, by_answers=attack == "answers")
+        else:
+            made = load_attack("injection", attack)
+            found = made.perturb(dataset.graph, limits, victim, generator)
         seconds.append(time.process_time() - begin)
         left.append(accuracy(victim, apply(dataset.graph, found), limits.targets))
     row: Row = {
@@ -76,7 +83,7 @@ def _measured(dataset: Dataset, victim: Victim, attack: str, options: argparse.N
         "left": round(statistics.fmean(left), 1),
         "attack_s": round(statistics.fmean(seconds), 1),
     }
-    if options.cases:
+    if options.cases and attack not in SEARCHES:
         begin = time.process_time()
         grb_check.evaluate(
             MODELS[victim.name],  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -24,7 +23,7 @@ from grb_check.attacks.query_search import ExchangedParts, GraphFlips, GraphInje
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, apply, verify
 from grb_check.cases.case import on_graphs
-from grb_check.errors import GradientError, UsageError
+from grb_check.errors import GradientError, ModelError, UsageError
 from grb_check.evaluation.imitation import imitation
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.surrogates import kinds_on
@@ -108,35 +107,42 @@ def _random_trials(trial: Trial) -> list[Trial]:
 
 
 def from_blends(
-    trial: Trial,
-    model: TrainedModel,
-    *,
-    by_answers: bool = False,
-    imitated_on: Sequence[Perturbation] | None = None,
+    trial: Trial, model: TrainedModel, *, by_answers: bool = False, imitated: bool = False
 ) -> Perturbation | None:
-    """Return the best injection of `blended_search`; None unless `starts_from_blends`.
+    """Return the best injection of `blended_search`.
+
+    None unless `starts_from_blends`, and if the model fails on the way.
 
     Args:
         trial: of the attack.
         model: to ask.
         by_answers: see `blended_search.search_injections`.
-        imitated_on: perturbations for an imitation of the model, whose gradients are followed;
-            those of the model itself if not given.
+        imitated: whether the gradients that are followed are those of an imitation, of the model's
+            answers on the clean graph and under random attacks.
     """
     if not starts_from_blends(trial):
         return None
-    ways = f"{by_answers}, {imitated_on is None}"
+    ways = f"{by_answers}, {imitated}, {trial.seed if imitated else ''}"
     key = (trial.case.difficulty, describe_threat(trial.threat), ways)
     if key not in model.blended:
-        view = white_box_view(trial, model)
-        threat = replace(trial.threat, targets=trial.threat.targets.to(view.x.device))
-        guide = model.victim if imitated_on is None else imitation(trial, model, imitated_on)
-        question = InjectionQuestion(view, threat, model.victim, guide)
+        model.blended[key] = _search_blends(trial, model, by_answers, imitated)
+    return model.blended[key]
+
+
+def _search_blends(
+    trial: Trial, model: TrainedModel, by_answers: bool, imitated: bool
+) -> Perturbation | None:
+    view = white_box_view(trial, model)
+    threat = replace(trial.threat, targets=trial.threat.targets.to(view.x.device))
+    guide = imitation(trial, model, random_ones(trial)) if imitated else model.victim
+    question = InjectionQuestion(view, threat, model.victim, guide)
+    try:
         with isolated_randomness(trial.seed):
             result = search_injections(question, by_answers=by_answers)
-        verify(result, trial.own.dataset.graph, trial.threat)
-        model.blended[key] = result
-    return model.blended[key]
+    except ModelError:
+        return None
+    verify(result, trial.own.dataset.graph, trial.threat)
+    return result
 
 
 def searched(
@@ -145,9 +151,11 @@ def searched(
     adaptive: Perturbation | None,
     transferred: Stored | None,
     *,
-    misled: bool = True,
+    misled: bool,
 ) -> Perturbation:
     """Improve these perturbations, and those made on other surrogates, by queries to the model.
+
+    Injections that may start from blends are searched from there instead.
 
     Args:
         trial: of the attack.
@@ -156,6 +164,9 @@ def searched(
         transferred: made on a surrogate, if there is such a variant of the attack.
         misled: whether the model's gradient is missing or wrong; an imitation's is followed then.
     """
+    blended = from_blends(trial, model, by_answers=True, imitated=misled)
+    if blended is not None and not misled:
+        return blended
     moved = [] if transferred is None else [transferred]
     if has_setting(_plain(trial.attack), "surrogates"):
         moved = [
@@ -164,12 +175,10 @@ def searched(
             if (created := transferred_variant(trial, surrogates=(kind,))) is not None
         ]
     starts = [created for created, _ in moved] + ([] if adaptive is None else [adaptive])
-    random = random_ones(trial)
-    clean = trial.own.dataset.graph
-    asked = [*starts, *random] if misled else None
-    blended = from_blends(trial, model, by_answers=True, imitated_on=asked)
     if blended is not None:
         return min([*starts, blended], key=lambda each: _score(trial, model, each))
+    random = random_ones(trial)
+    clean = trial.own.dataset.graph
     generator = torch.Generator().manual_seed(seed_of("score search", trial))
     if trial.threat.node_budgets is not None:
         graph_injections = GraphInjections(

@@ -103,7 +103,8 @@ class TrainedModel:
         pretrained: whether nothing was trained for it: it was declared so, or has no parameters.
         missing_gradients: share of sampled targets without a gradient, and an error, by what the
             gradient is taken of; `white_box` measures it once for each model and keeps it here.
-        blended: what `fallbacks.from_blends` found, by threat; the same for all attacks.
+        blended: what `fallbacks.from_blends` found, if anything, by threat; the same for all
+            attacks.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class TrainedModel:
         self.uncalled = uncalled
         self.pretrained = pretrained
         self.missing_gradients: dict[str, tuple[float | None, str]] = {}
-        self.blended: dict[tuple[str, ...], Perturbation] = {}
+        self.blended: dict[tuple[str, ...], Perturbation | None] = {}
 
     @cached_property
     def weights(self) -> str:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.names import WORST, base_name
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.registry import Pair, describe, load_attack
+from grb_check.attacks.registry import Pair, load_attack
 from grb_check.cases.case import Case, check_on_graphs
 from grb_check.cases.outcomes import AttackedBy, RepeatResult, Scores
 from grb_check.cases.suites import members_of
@@ -26,6 +26,7 @@ from grb_check.evaluation.trials import (
     Trial,
     black_box,
     black_box_references,
+    description_of,
     on_surrogates,
     shipped_on,
 )
@@ -121,7 +122,7 @@ def _attack(
 
 def described(trials: Sequence[Trial]) -> str:
     """Return the description of the attacks of a case; empty if one has no version."""
-    texts = [describe(trial.attack) for trial in trials]
+    texts = [description_of(trial) for trial in trials]
     if len(texts) == 1:
         return texts[0] or ""
     return describe_worst([trial.case.attack for trial in trials], texts)

@@ -186,7 +186,7 @@ def measured(
         perturbation=digest(perturbation.tensors())[:16],
     )
     return RepeatResult(
-        facts=facts_of(trial, describe(trial.attack) or ""),
+        facts=facts_of(trial, description_of(trial) or ""),
         measurement=measurement,
         warnings=victim.warnings,
         attacked_by=(AttackedBy(attack=trial.case.attack, methods=methods),),
@@ -229,9 +229,18 @@ def reference_key(trial: Trial) -> str:
     recipes = "; ".join(map(own.definition, references_on(own.dataset)))
     return (
         f"protocol {PROTOCOL}, {own.fingerprint}, {trial.case.difficulty}, "
-        f"{trial.case.scenario}/{trial.case.attack}: {describe(trial.attack)}, "
-        f"{describe_threat(trial.threat)}, {recipes}{blends_version(trial)}"
+        f"{trial.case.scenario}/{trial.case.attack}: {description_of(trial)}, "
+        f"{describe_threat(trial.threat)}, {recipes}"
     )
+
+
+def description_of(trial: Trial) -> str | None:
+    """Return the attack of a trial with its version and settings, and its start from blends.
+
+    None for an attack without a version, see `registry.describe`.
+    """
+    description = describe(trial.attack)
+    return f"{description}, from blends v{BLENDS}" if starts_from_blends(trial) else description
 
 
 def starts_from_blends(trial: Trial) -> bool:
@@ -241,11 +250,6 @@ def starts_from_blends(trial: Trial) -> bool:
     """
     white_box = trial.attack.knowledge == "white-box"
     return white_box and getattr(trial.attack, "harmony", None) == 0 and can_search(trial.threat)
-
-
-def blends_version(trial: Trial) -> str:
-    """Return the version of that start, as a part of keys."""
-    return f", from blends v{BLENDS}" if starts_from_blends(trial) else ""
 
 
 def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:

@@ -14,8 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from torch_geometric.data import Data
 
-from grb_check.attacks.names import without_budgets
-from grb_check.attacks.registry import describe
+from grb_check.attacks.names import NOT_EXCHANGED, without_budgets
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Finding, Method, RepeatResult, Scores
 from grb_check.errors import GradientError, ModelError, one_line
@@ -34,8 +33,8 @@ from grb_check.evaluation.trials import (
     PROTOCOL,
     Right,
     Trial,
-    blends_version,
     describe_threat,
+    description_of,
     made_on,
     measured,
     on_model,
@@ -101,7 +100,7 @@ def white_box(
         white_box_references(trial, transferred, methods, kinds),
         method=method,
         methods=methods,
-        notes=_notes(trial, attempts, method, reason),
+        notes=_notes(trial, attempts, method, reason, own),
         diagnostics=(*doubts, *_findings(trial, victim, attempts)),
     )
 
@@ -112,13 +111,15 @@ def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], st
     None of them, and the reason, if there is no gradient to follow.
     """
     try:
-        created = [on_model(trial, model), from_blends(trial, model)]
+        created = on_model(trial, model), from_blends(trial, model)
     except ModelError as error:
         if not _for_lack_of_a_gradient(error):
             raise
         return [], one_line(error)
-    every = [each for each in created if each is not None]
-    return sorted(every, key=lambda each: int(right_after(trial, model, each).sum())), ""
+    own, blended = created
+    if blended is None:
+        return [own], ""
+    return sorted((own, blended), key=lambda each: int(right_after(trial, model, each).sum())), ""
 
 
 def _for_lack_of_a_gradient(error: ModelError) -> bool:
@@ -134,7 +135,7 @@ def _attempts(
     transferred: Stored | None,
     *,
     search: bool,
-    misled: bool = False,
+    misled: bool,
 ) -> _Attempts:
     """Try each perturbation on the model, and the best that a search by queries finds."""
     created: dict[Method, Stored] = {}
@@ -155,9 +156,16 @@ def _strongest(attempts: _Attempts) -> Method:
     return min(attempts, key=lambda method: int(attempts[method].right.sum()))
 
 
-def _notes(trial: Trial, attempts: _Attempts, method: Method, reason: str) -> tuple[str, ...]:
+def _notes(
+    trial: Trial,
+    attempts: _Attempts,
+    method: Method,
+    reason: str,
+    own: Sequence[Perturbation],
+) -> tuple[str, ...]:
     name = without_budgets(trial.case.attack)
-    notes = []
+    others = [each for each in own if each is not attempts[method].perturbation]
+    notes = [note for each in others for note in each.notes if NOT_EXCHANGED in note]
     if reason:
         notes.append(f"{name}: {reason.partition(';')[0]}: score-based search instead")
     if method == "score-based" and "adaptive" in attempts:
@@ -182,7 +190,7 @@ def _doubts(
         attacked = apply(graph, own[0])
         wrong = wrong_gradients(victim.victim, attacked, trial.threat.targets, kind)
         result.append(diagnostics.wrong_gradient(wrong, kind))
-    if own and trial.threat.batch is None:
+    if own and trial.threat.batch is None and result[0] is None:  # else rounding would look like it
         targets = trial.threat.targets
         share = max(cut_off(victim.victim, graph, each, targets) for each in own)
         result.append(diagnostics.cut_off(share))
@@ -272,7 +280,7 @@ def _reference_scores(
     trial: Trial, transferred: Stored | None, methods: Sequence[Method], kind: str
 ) -> Scores:
     own = trial.own
-    description = describe(trial.attack)
+    description = description_of(trial)
     if description is None:
         return scores(*_attack_reference(trial, kind, transferred, methods))
     key = own.store.key(
@@ -280,8 +288,7 @@ def _reference_scores(
         protocol=PROTOCOL,
         methods=" and ".join(
             f"{method} v{SEARCH}" if method == "score-based" else method for method in methods
-        )
-        + blends_version(trial),
+        ),
         dataset=own.fingerprint,
         recipe=own.recipe(kind),
         surrogate=made_on(trial),

@@ -98,6 +98,31 @@ class Detached(Plain):
         return super().forward(x, edge_index, edge_weight).detach()
 
 
+class _Backwardless(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        raise NotImplementedError("no backward pass")
+
+
+class Backwardless(Plain):
+    """Has a backward pass that raises."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        logits: Tensor = _Backwardless.apply(super().forward(x, edge_index, edge_weight))
+        return logits
+
+
+class ThroughNumpy(Plain):
+    """Computes in numpy, which refuses tensors that require a gradient."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return super().forward(torch.from_numpy(x.numpy()), edge_index, edge_weight)
+
+
 class Misleading(Plain):
     """Has the gradient of another model."""
 
@@ -254,6 +279,16 @@ def test_a_gradient_of_another_function_is_found_out(bench: Bench, attack: str) 
     assert "wrong-gradient" in {each.name for each in repeat.diagnostics}
     honest = bench.repeat(Plain(bench.inner), attack)
     assert repeat.victim.attacked <= honest.victim.attacked + 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Detached, Backwardless, ThroughNumpy])
+def test_an_attack_that_needs_no_gradient_runs_on_models_without(
+    bench: Bench, kind: type[Plain]
+) -> None:
+    """The checks of the gradient say that there is none; they do not fail the case."""
+    repeat = bench.repeat(kind(bench.inner), "injection/rnd+white-box+budget=0.25")
+    assert [each.name for each in repeat.diagnostics if each.name == "no-gradient"]
 
 
 @pytest.mark.slow

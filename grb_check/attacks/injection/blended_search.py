@@ -5,7 +5,7 @@ keep: features that start at random or at 0 are never looked at, and cannot lear
 search starts from features that are similar to those of the targets (`best_blend`), tried by the
 model's answers alone. From there on it alternates three parts (our choice; in none of the papers):
 
-1. Sign steps along the gradient, as the attack takes them (`feature_search`).
+1. Sign steps along the gradient (`feature_search`), with the settings of PGD.
 2. If the gradient is in doubt, steps that the model's answers choose (`answered_steps`). Injected
    nodes hardly share targets, so that one call judges a candidate of every node.
 3. Links that lost targets do not need go to targets that are still right (`moved_links`).
@@ -55,7 +55,7 @@ LENGTHS: Final = (0.5, 2.0)  # of candidates, in steps
 PULLS: Final = (0.0, 0.2)  # of candidates, towards the targets' mean
 SHRINKAGE: Final = 0.6
 MOVED: Final = (1.0, 0.5, 0.25, 0.1)  # shares of the spare links
-PATIENCE: Final = 2  # rounds without a gain
+PATIENCE: Final = 2  # rounds in which links that move gain nothing, and steps in a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ def best_blend(question: InjectionQuestion, copies: int) -> Injected:
     probabilities = clean_probabilities(graph, threat, question.model)
     domain = domain_of(threat)
     nodes, empty = _placed(question, _grouped(question, probabilities, copies))
-    own, others = _directions(question, empty, probabilities)
+    own, others = _blended_rows(question, empty, probabilities)
     blends = (
         domain.rounded(scale * (share * own + (1 - share) * others))
         for share in OWN_SHARES
@@ -200,7 +200,7 @@ def _grouped(question: InjectionQuestion, probabilities: Tensor, copies: int) ->
     return links[:, links[0] < nodes]
 
 
-def _directions(
+def _blended_rows(
     question: InjectionQuestion, state: Injected, probabilities: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return the two rows that are blended for each injected node, each float [n, d]."""
@@ -284,15 +284,17 @@ def answered_steps(question: InjectionQuestion, state: Injected) -> Injected:
 
     Candidates are steps along the sign of the guide's gradient, of `LENGTHS`, pulled by `PULLS`
     towards the mean of the node's targets, where a link that was removed may be kept again; half of
-    them keep the norm of the row, by which a model may refuse them. A node
-    takes the candidate under which its own targets are worst off. Then all nodes move, or the half
-    that gained most, whichever is stronger; if neither is a gain, steps become shorter.
+    them keep the norm of the row, by which a model may refuse them. A node takes the candidate
+    under which its own targets are worst off. Then all nodes move, or the half that gained most,
+    whichever is stronger; if neither is a gain, steps become shorter. It ends after `STEPS`, or
+    when two steps in a row gain no more than `MIN_GAIN` for each target.
     """
     nodes, _ = _placed(question, state.links)
     guide, own = _guide(question, nodes, state.links), _own_rows(question, state)
     domain = domain_of(question.threat)
     low, high = question.threat.feature_range
     length = torch.full_like(state.features[:, :1], FIRST_STEP * (high - low) / 2)
+    least, idle = MIN_GAIN * state.margins.numel(), 0
     for _ in range(STEPS):
         direction = _direction(question, guide, state.features)
         before = state.of_nodes()
@@ -311,10 +313,13 @@ def answered_steps(question: InjectionQuestion, state: Injected) -> Injected:
             _asked(question, nodes, state, torch.where(some[:, None], features, state.features))
             for some in (gains > 0, gains >= gains.median())
         )
+        idle = 0 if together.value > state.value + least else idle + 1
         if together.value > state.value:
             state, length = together, length * factor
         else:
             length = length * SHRINKAGE
+        if idle == PATIENCE:
+            break
     return state
 
 
