@@ -195,7 +195,9 @@ def test_a_white_box_attack_is_given_the_model_under_test(
     references = (GCN, GAT, GraphSAGE, GIN)  # the perceptron is not touched by injected nodes
     attack = Informed(Memory(), Memory())
     monkeypatch.setattr(repeats, "load_attack", lambda *_: attack)
-    monkeypatch.setattr(white_box, "describe", lambda _: "informed v1")  # its memory is no setting
+    monkeypatch.setattr(
+        white_box, "description_of", lambda _: "informed v1"
+    )  # its memory is no setting
     cold = outcome(tiny, store=tmp_path / "store")
     assert [type(model.module) for model in attack.models] == [Net, *references]
     assert np.array_equal(attack.seen[0].y.numpy(), np.load(tiny / "labels.npz")["data"])
