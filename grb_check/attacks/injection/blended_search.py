@@ -102,7 +102,7 @@ class Injected:
 
     @property
     def value(self) -> float:
-        """What the search maximises: a smooth count of lost targets."""
+        """A smooth count of lost targets, which the search maximises."""
         return float(self.margins.sum())
 
     @property
