@@ -20,9 +20,7 @@ from grb_check.attacks.links.feature_search import (
 )
 from grb_check.attacks.links.links import (
     clean_probabilities,
-    defectiveness,
-    grouped_links,
-    label_groups,
+    defective_links,
     links_per_node,
     no_links,
 )
@@ -106,14 +104,15 @@ class InjectionAgia:
         links_each, notes = links_per_node(threat)
         if not threat.injected_nodes or not links_each:
             return Perturbation(notes=notes)
-        links = _start(graph, threat, model, links_each)
+        certainty = clean_probabilities(graph, threat, model)
+        links = defective_links(graph, no_links(), threat, certainty, threat.injected_nodes)
         start = zero_start(graph.x, threat.injected_nodes, threat.feature_range)
         features, before = self._features(graph, links, threat, model, start)
-        value = self._value(graph, threat, model)
-        if isinstance(value, str):
-            notes = (*notes, value)
+        exchanged = self.exchanged(graph, threat, model, links, features, generator)
+        if isinstance(exchanged, str):
+            notes = (*notes, exchanged)
         else:
-            others, start = self._exchange(threat, value, links, features, generator)
+            others, start = exchanged
             result, after = self._features(graph, others, threat, model, start)
             if after > before:
                 links, features = others, result
@@ -167,16 +166,29 @@ class InjectionAgia:
 
         return value
 
-    def _exchange(
+    def exchanged(
         self,
+        graph: Data,
         threat: Threat,
-        value_of: _Value,
+        model: DifferentiableModel,
         links: Tensor,
         features: Tensor,
         generator: torch.Generator,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the links and features of the highest objective found."""
-        links_each = links.shape[1] // features.shape[0]
+    ) -> tuple[Tensor, Tensor] | str:
+        """Return the links and features of highest objective, or why links cannot be exchanged.
+
+        Args:
+            graph: clean.
+            threat: the limits, and the targets.
+            model: to follow.
+            links: `injected_edges` int64 [2, e] to start from.
+            features: float [n, d] to start from.
+            generator: orders links of the same score.
+        """
+        value_of = self._value(graph, threat, model)
+        if isinstance(value_of, str):
+            return value_of
+        links_each, _ = links_per_node(threat)
         scores = _first_scores(links, threat, features, generator)
         move_scores = free_adam(self.link_step)
         move_features = adam_step(self.feature_step, threat.feature_range)
@@ -197,16 +209,6 @@ class InjectionAgia:
             scores = move_scores(scores, by_weight, 1.0)
             features = move_features(features.detach(), by_feature, 1.0)
         return kept
-
-
-def _start(graph: Data, threat: Threat, model: DifferentiableModel, links_each: int) -> Tensor:
-    """Return the links of a single round of TDGIA."""
-    certainty = clean_probabilities(graph, threat, model)
-    score = defectiveness(graph, no_links(), threat, certainty)
-    order = score.argsort(descending=True, stable=True)
-    groups = label_groups(certainty, graph.y[threat.targets])[order]
-    targets = threat.targets[order].cpu()
-    return grouped_links(targets, groups.cpu(), threat.injected_nodes, links_each)
 
 
 def _first_scores(

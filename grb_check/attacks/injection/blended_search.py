@@ -3,7 +3,8 @@
 A model that removes links between dissimilar nodes gives no gradient towards a link that it would
 keep: features that start at random or at 0 are never looked at, and cannot learn to be. So the
 search starts from features that are similar to those of the targets (`best_blend`), tried by the
-model's answers alone. From there on it alternates three parts (our choice; in none of the papers):
+model's answers alone. Then AGIA exchanges links, in fewer and longer steps. From there on three
+parts alternate (our choice; in none of the papers):
 
 1. Sign steps along the gradient (`feature_search`), with the settings of PGD.
 2. If the gradient is in doubt, steps that the model's answers choose (`answered_steps`). Injected
@@ -23,6 +24,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
+from grb_check.attacks.injection.agia import InjectionAgia
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.links.domains import domain_of
 from grb_check.attacks.links.feature_search import (
@@ -33,8 +35,7 @@ from grb_check.attacks.links.feature_search import (
 )
 from grb_check.attacks.links.links import (
     clean_probabilities,
-    defectiveness,
-    grouped_links,
+    defective_links,
     label_groups,
     links_notes,
     links_per_node,
@@ -44,10 +45,10 @@ from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat
 
-VERSION: Final = 1  # raised whenever something else may be found
+VERSION: Final = 2  # raised whenever something else may be found
 OWN_SHARES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the targets' mean in a blend
 SCALES: Final = (1.0, 2.0, 4.0, 16.0)  # of a blend, in median norms of the data's rows
-COPIES: Final = (1, 3)  # injected nodes with the same targets
+EXCHANGE: Final = InjectionAgia(exchanges=100, link_step=0.05, patience=1)
 ROUNDS: Final = 8
 STEPS: Final = 10  # of `answered_steps` in each round
 FIRST_STEP: Final = 0.1  # of half the range
@@ -131,8 +132,8 @@ def search_injections(question: InjectionQuestion, *, by_answers: bool) -> Pertu
     Raises:
         GradientError, ModelError: see `feature_search.maximise_each`.
     """
-    copies = COPIES[: question.threat.injected_nodes]
-    best = _strongest(_ascended(question, best_blend(question, number)) for number in copies)
+    best = _ascended(question, best_blend(question))
+    best = _strongest((best, exchanged_links(question, best)))
     state, idle = best, 0
     for _ in range(ROUNDS):
         if by_answers:
@@ -150,7 +151,7 @@ def search_injections(question: InjectionQuestion, *, by_answers: bool) -> Pertu
     )
 
 
-def best_blend(question: InjectionQuestion, copies: int) -> Injected:
+def best_blend(question: InjectionQuestion) -> Injected:
     r"""Return the blend of features and scale to which the model's answer is the worst.
 
     An injected node's row is
@@ -160,16 +161,12 @@ def best_blend(question: InjectionQuestion, copies: int) -> Injected:
     with the mean m of its targets' rows, and the mean c of the rows of the class that its targets
     are closest to becoming, less that of all nodes; both of the data's median norm. The values of a
     and s are `OWN_SHARES` and `SCALES`. Targets are grouped as TDGIA does in a single round.
-
-    Args:
-        question: of the model.
-        copies: number of injected nodes that each group of targets is linked to; several cannot be
-            outvoted by a robust mean.
     """
     graph, threat = question.graph, question.threat
     probabilities = clean_probabilities(graph, threat, question.model)
     domain = domain_of(threat)
-    nodes, empty = _placed(question, _grouped(question, probabilities, copies))
+    links = defective_links(graph, no_links(), threat, probabilities, threat.injected_nodes)
+    nodes, empty = _placed(question, links)
     own, others = _blended_rows(question, empty, probabilities)
     blends = (
         domain.rounded(scale * (share * own + (1 - share) * others))
@@ -181,23 +178,6 @@ def best_blend(question: InjectionQuestion, copies: int) -> Injected:
 
 def _strongest(states: Iterable[Injected]) -> Injected:
     return max(states, key=lambda state: state.value)
-
-
-def _grouped(question: InjectionQuestion, probabilities: Tensor, copies: int) -> Tensor:
-    """Return `injected_edges`: the most defective targets by group, each with several nodes."""
-    threat = question.threat
-    score = defectiveness(question.graph, no_links(), threat, probabilities)
-    order = score.argsort(descending=True, stable=True)
-    links_each, nodes = links_per_node(threat)[0], threat.injected_nodes
-    groups_of_nodes = -(-nodes // copies)
-    order = order[: groups_of_nodes * links_each]
-    groups = label_groups(probabilities, question.labels)[order]
-    targets = threat.targets[order].cpu()
-    links = grouped_links(targets, groups.cpu(), groups_of_nodes, links_each)
-    shift = groups_of_nodes * torch.arange(copies).repeat_interleave(links.shape[1])
-    links = links.repeat(1, copies)
-    links[0] += shift
-    return links[:, links[0] < nodes]
 
 
 def _blended_rows(
@@ -331,6 +311,23 @@ def _direction(question: InjectionQuestion, guide: NodesInGraph, features: Tenso
         value = torch.stack(margins).tanh().sum()
     (gradient,) = gradients(value, features)
     return gradient.sign()
+
+
+def exchanged_links(question: InjectionQuestion, state: Injected) -> Injected:
+    """Return the state with the links and features that AGIA finds from there, ascended.
+
+    The same state if no target is right, or if there is no gradient in weights of links.
+    """
+    graph, threat, start = question.graph, question.threat, (state.links, state.features)
+    if not state.any_right:
+        return state
+    found = EXCHANGE.exchanged(graph, threat, question.guide, *start, torch.Generator())
+    if isinstance(found, str):
+        return state
+    links, features = found
+    nodes, empty = _placed(question, links)
+    features = domain_of(threat).rounded(features)
+    return _ascended(question, _asked(question, nodes, empty, features))
 
 
 def moved_links(question: InjectionQuestion, state: Injected) -> Injected:

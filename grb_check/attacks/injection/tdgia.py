@@ -14,14 +14,12 @@ from grb_check.attacks.links.feature_search import Place, check_feature_search, 
 from grb_check.attacks.links.links import (
     Sites,
     clean_probabilities,
-    defectiveness,
+    defective_links,
     defectiveness_in_graphs,
     even_links,
     grouped_links,
-    label_groups,
     links_in_graphs,
     links_notes,
-    links_per_node,
     no_links,
     sites_of,
 )
@@ -155,10 +153,5 @@ class InjectionTdgia:
             order = order[score[order].argsort(descending=True, stable=True)]
             order = order[threat.batch.cpu()[order].argsort(stable=True)]
             return links_in_graphs(sites_of(threat), order, owners, evenly=self.dealing == "even")
-        labels = graph.y[threat.targets]
-        score = defectiveness(graph, links, threat, probabilities)
-        order = score.argsort(descending=True, stable=True)
-        groups = label_groups(probabilities, labels)[order]
-        links_each = links_per_node(threat)[0]
         deal = _DEALS[self.dealing]
-        return deal(threat.targets[order].cpu(), groups.cpu(), owners.numel(), links_each)
+        return defective_links(graph, links, threat, probabilities, owners.numel(), deal)

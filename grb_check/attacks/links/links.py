@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -187,6 +187,33 @@ def random_links(threat: Threat, generator: torch.Generator) -> tuple[Tensor, tu
 def links_notes(threat: Threat) -> tuple[str, ...]:
     """Return a note for each part of the budget for links that cannot be used."""
     return links_per_node(threat)[1] if threat.batch is None else sites_of(threat).notes()
+
+
+def defective_links(
+    graph: Data,
+    links: Tensor,
+    threat: Threat,
+    probabilities: Tensor,
+    nodes: int,
+    deal: Callable[[Tensor, Tensor, int, int], Tensor] | None = None,
+) -> Tensor:
+    """Link new injected nodes to the most defective targets, as a round of TDGIA does.
+
+    Args:
+        graph: clean.
+        links: `injected_edges` int64 [2, e] of the nodes that were injected before.
+        threat: the limits, and the targets.
+        probabilities: float [t, c] of the targets' classes.
+        nodes: number of new nodes.
+        deal: `grouped_links`, which None stands for, or `even_links`.
+
+    Returns:
+        int64 [2, nodes * links_each], with the new nodes numbered from 0.
+    """
+    order = defectiveness(graph, links, threat, probabilities).argsort(descending=True, stable=True)
+    groups = label_groups(probabilities, graph.y[threat.targets])[order]
+    links_each, _ = links_per_node(threat)
+    return (deal or grouped_links)(threat.targets[order].cpu(), groups.cpu(), nodes, links_each)
 
 
 def grouped_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) -> Tensor:

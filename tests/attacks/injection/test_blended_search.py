@@ -20,6 +20,7 @@ from grb_check.attacks.injection.blended_search import (
     InjectionQuestion,
     best_blend,
     can_search,
+    exchanged_links,
     moved_links,
     search_injections,
 )
@@ -132,14 +133,23 @@ def test_it_needs_no_gradient_of_the_model_itself() -> None:
     assert left(model, found) == left(model, search_injections(own, by_answers=True))
 
 
-@pytest.mark.parametrize("copies", [1, 2, 6])
-def test_each_group_of_targets_has_that_many_nodes(copies: int) -> None:
-    model = LinearModel(DATASET.num_features, DATASET.num_classes)
-    links = best_blend(question(model), copies).links
-    assert links.shape[1] == THREAT.injected_nodes * THREAT.edges_per_injected_node
-    targets = [frozenset(links[1, links[0] == node].tolist()) for node in range(6)]
-    assert all(len(each) == THREAT.edges_per_injected_node for each in targets)
-    assert all(targets.count(each) == copies for each in targets)
+def test_agia_exchanges_links_from_there_on() -> None:
+    """Unless the guide takes no weights of links: then those of the blends stay."""
+    weight = means_of_classes()
+
+    class Unweighted(LinearModel):
+        def with_links(self, *_: object) -> None:
+            return None
+
+    models = [
+        kind(DATASET.num_features, DATASET.num_classes, weight=weight)
+        for kind in (LinearModel, Unweighted)
+    ]
+    start = best_blend(question(models[0]))
+    exchanged, same = (exchanged_links(question(model), start) for model in models)
+    assert same is start
+    assert exchanged.value > start.value
+    assert not torch.equal(exchanged.links, start.links)
 
 
 def test_links_move_from_lost_targets_to_right_ones_of_the_same_label(
@@ -148,8 +158,9 @@ def test_links_move_from_lost_targets_to_right_ones_of_the_same_label(
     """Every target that was lost keeps a link, and no node has two links to one target."""
     monkeypatch.setattr(blended_search, "MOVED", (1.0,))
     model = LinearModel(DATASET.num_features, DATASET.num_classes, weight=means_of_classes())
-    before = best_blend(question(model), 3)
-    after = moved_links(question(model), before)
+    asked = question(model, replace(THREAT, injected_nodes=10))
+    before = best_blend(asked)
+    after = moved_links(asked, before)
     moved = before.ends != after.ends
     assert moved.any()
     assert (before.margins[before.ends[moved]] > 0).all()
