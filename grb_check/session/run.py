@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +18,11 @@ from grb_check.execution.resources import SHARED_OUT, visible_gpus
 from grb_check.execution.transfers import with_findings
 from grb_check.files.outputs import shown
 from grb_check.files.text import fit_line
+from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.limits import DROP_MARGIN
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.session import collection, ending, worker_gpus
+from grb_check.session.base import base_baseline
 from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
 from grb_check.session.pytest_private import is_controller, is_worker, say
@@ -30,7 +33,15 @@ from grb_check.store.place import is_url
 
 # Options that the first lines are about.
 OWN_LINES: Final = (
-    *("grb_model", "grb_model_args", "grb_suite", "grb_dataset", "grb_repeats", "grb_baseline"),
+    *(
+        "grb_model",
+        "grb_model_args",
+        "grb_suite",
+        "grb_dataset",
+        "grb_repeats",
+        "grb_baseline",
+        "grb_base",
+    ),
 )
 FEATURES: Final = {
     "grb": "features normalised as in GRB",
@@ -143,7 +154,10 @@ def _baseline(settings: Settings) -> list[str]:
     baseline = settings.baseline
     if baseline is None:
         return []
-    what = f"{count(len(baseline.entries), 'entry', 'entries')}, margin {baseline.margin:g} points"
+    if settings.base is not None:
+        found = "the same files, not measured" if baseline.same else _entries(baseline)
+        return [f"grb base: {settings.base}, {found} ({settings.origins['grb_base']})"]
+    what = _entries(baseline)
     changed = len(baseline.saved.repinned)
     if changed:
         what += f", {count(changed, 'entry', 'entries')} changed since {baseline.saved.pin.name}"
@@ -152,6 +166,10 @@ def _baseline(settings: Settings) -> list[str]:
         what += ", nothing is compared"
     where = shown(baseline.path)
     return [f"grb baseline: {where}, {what} ({settings.origins['grb_baseline']})"]
+
+
+def _entries(baseline: Baseline) -> str:
+    return f"{count(len(baseline.entries), 'entry', 'entries')}, margin {baseline.margin:g} points"
 
 
 def _arguments(model: ModelSpec) -> str:
@@ -203,8 +221,26 @@ class Run:
                 "--grb-jobs and --grb-executor measure in processes of their own, and so do the "
                 "workers of pytest-xdist: leave -n away, or give -n 0"
             )
-        if not is_worker(self._config) and not self._config.option.collectonly:
-            self.runner.check()
+        if is_worker(self._config) or self._config.option.collectonly:
+            return
+        self.runner.check()
+        if self.plan.settings.base is not None:
+            self._measure_base()
+
+    def _measure_base(self) -> None:
+        """Measure the models at the base, before those of the working tree.
+
+        Raises:
+            UsageError: it cannot be measured.
+        """
+        if is_controller(self._config):
+            raise UsageError(
+                "--grb-base and pytest-xdist: leave -n away, or give -n 0; --grb-jobs measures in "
+                "several processes"
+            )
+        baseline = base_baseline(self._config, self.plan, self.runner.show)
+        self.plan = replace(self.plan, settings=replace(self.plan.settings, baseline=baseline))
+        self.runner.plan = self.plan
 
     def header(self) -> list[str]:
         """Return lines for pytest's header; none if no model is named."""

@@ -151,7 +151,7 @@ class CaseRunner:
 
     def __init__(self, config: pytest.Config, plan: SessionPlan) -> None:
         self._config = config
-        self._plan = plan
+        self.plan = plan
         self._subjects: dict[str, Subject] = {}
         self._sources: dict[str, Source] = {}
         self._definitions: dict[str, tuple[str, int] | None] = {}  # that checks have found
@@ -166,15 +166,20 @@ class CaseRunner:
             UsageError, DataError, ModelError: so that errors come before any work.
         """
         self._terminal = _terminal(self._config)  # nothing is captured yet
-        settings = self._plan.settings
+        settings = self.plan.settings
         if settings.measured_elsewhere:
-            calls = calls_for(settings, self._setup, settings.repeats * len(self._plan.cases.own))
+            calls = calls_for(settings, self._setup, settings.repeats * len(self.plan.cases.own))
             self._remote = Measuring(calls, self._setup, self._on_dataset, self._terminal)
         with quiet_imports(), captured(self._config):
-            checked = self._measuring.check(self._plan.cases.own, settings.repeats)
+            checked = self._measuring.check(self.plan.cases.own, settings.repeats)
         for case, result in checked.items():
             self._definitions[settings.model(case.model).label] = result.definition
-            check_data(self._plan.boards, case.dataset, result.fingerprint)
+            check_data(self.plan.boards, case.dataset, result.fingerprint)
+
+    def show(self, text: str) -> None:
+        """Show how far something is; call it often."""
+        if self._terminal is not None:
+            self._terminal.poll(lambda: text)
 
     def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
         """Plan the cases of these tests, and give them to the workers, if there are any."""
@@ -183,14 +188,14 @@ class CaseRunner:
             case = self._planned_case(item)
             if case is not None:
                 repeats[case] = max(repeats.get(case, 0), self._repeats(item))
-        self._measuring.plan(repeats, self._plan.seconds)
+        self._measuring.plan(repeats, self.plan.seconds)
 
     def _planned_case(self, item: pytest.Item) -> Case | None:
         """The case that a test will ask for, as far as that is known before it runs."""
         if "grb_outcome" not in getattr(item, "fixturenames", ()):
             return None
         skipped = item.get_closest_marker("skip") is not None
-        if skipped or not self._plan.settings.models or overridden(item, "grb_model"):
+        if skipped or not self.plan.settings.models or overridden(item, "grb_model"):
             return None
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "grb_case" in callspec.params:
@@ -199,7 +204,7 @@ class CaseRunner:
         marker = item.get_closest_marker(MARK)
         with suppress(GrbCheckError):  # the test tells
             if marker is not None:
-                return cases_of_marker(marker, self.name_of, self._plan.registry)[0]
+                return cases_of_marker(marker, self.name_of, self.plan.registry)[0]
         return None
 
     @property
@@ -222,7 +227,7 @@ class CaseRunner:
 
     @cached_property
     def _setup(self) -> Setup:
-        plan = self._plan
+        plan = self.plan
         return setup_for(plan.settings, plan.registry, plan.selected, plan.folders)
 
     @cached_property
@@ -268,7 +273,7 @@ class CaseRunner:
                 "this test uses a grb fixture and has no case; mark it with "
                 "@pytest.mark.grb(dataset=..., difficulty=..., attack=...)"
             )
-        return cases_of_marker(marker, self.name_of, self._plan.registry)[0]
+        return cases_of_marker(marker, self.name_of, self.plan.registry)[0]
 
     def subject(self, label: str) -> Subject:
         """Return the model of that label, imported.
@@ -278,7 +283,7 @@ class CaseRunner:
         """
         from grb_check.victims.subject import as_subject  # imports torch
 
-        settings = self._plan.settings
+        settings = self.plan.settings
         if not settings.models:
             raise UsageError(
                 "no model to attack: give --grb-model pkg.module:attr, or override the fixture "
@@ -298,7 +303,7 @@ class CaseRunner:
             UsageError: no model is named, or it cannot be imported.
         """
         if self.workers and is_node_id(node.nodeid):
-            return self._plan.settings.model(label)
+            return self.plan.settings.model(label)
         return self.subject(label)
 
     def locate(self, item: pytest.Item) -> None:
@@ -306,14 +311,14 @@ class CaseRunner:
 
         The model is imported, which the test needs anyway. If that fails, the place stays as it is.
         """
-        if self._plan.settings.models and is_node_id(item.nodeid):
+        if self.plan.settings.models and is_node_id(item.nodeid):
             params = item.callspec.params  # type: ignore[attr-defined]
             with suppress(GrbCheckError), quiet_imports(), captured(self._config):
                 point_to(item, self._definition(params["grb_case"].model))
 
     def _definition(self, label: str) -> tuple[Path, int] | None:
         """The file and line of a model's factory."""
-        name = self._plan.settings.model(label).label
+        name = self.plan.settings.model(label).label
         if name not in self._definitions and not self.workers:  # as in a worker of pytest-xdist
             return definition(self.subject(label).source)
         reported = self._definitions.get(name)
@@ -352,14 +357,14 @@ class CaseRunner:
         marked = [
             mark.kwargs["repeats"] for mark in node.iter_markers(MARK) if "repeats" in mark.kwargs
         ]
-        return int(marked[0]) if marked else self._plan.settings.repeats
+        return int(marked[0]) if marked else self.plan.settings.repeats
 
     def _travelling(self, model: Any) -> ModelSpec | None:
         """The model as other processes know it; None if they cannot."""
         if isinstance(model, ModelSpec):
             return model
         known = [label for label, each in self._subjects.items() if each is model]
-        return self._plan.settings.model(known[0]) if known else None
+        return self.plan.settings.model(known[0]) if known else None
 
     def imported(self, model: Any) -> Subject:
         """Return the value of the fixture `grb_model` as a subject."""
@@ -377,7 +382,7 @@ class CaseRunner:
             result: of the case.
             cases: of the run, which share the level of the default limit.
         """
-        settings, outcome = self._plan.settings, result.outcome
+        settings, outcome = self.plan.settings, result.outcome
         comparison = None
         if settings.baseline is not None:
             comparison = settings.baseline.compare(key_of(node_id, outcome.case), outcome)
@@ -399,7 +404,7 @@ class CaseRunner:
         """
         if self._config.getoption("runxfail", True) or not is_node_id(node.nodeid):
             return ""
-        return self._plan.expected_failures.get(name, "")
+        return self.plan.expected_failures.get(name, "")
 
     def keep(
         self, node: pytest.Item, model: Any, result: CaseResult, verdict: Verdict | None
@@ -418,7 +423,7 @@ class CaseRunner:
         # Imports torch, which has run the case.
         from grb_check.failures.record_failure import FailedTest, RunFolders, keep, worth_keeping
 
-        settings = self._plan.settings
+        settings = self.plan.settings
         if settings.evidence is None or not worth_keeping(verdict):
             return None
         failure = FailedTest(
@@ -440,7 +445,7 @@ class CaseRunner:
         Raises:
             UsageError: there is no such dataset.
         """
-        settings = self._plan.settings
+        settings = self.plan.settings
         if dataset not in settings.registered_datasets:
             dataset = datasets.anchored(dataset, self._config.rootpath)
         source = source_of(settings, dataset)
@@ -471,17 +476,17 @@ class CaseRunner:
                     case,
                     each.measurement.seed,
                     repeats=repeats,
-                    selected=self._plan.selected,
+                    selected=self.plan.selected,
                 )
                 content = again.perturbation
             found.append(from_bytes(content))
         return tuple(found)
 
     def _on_dataset(self, case: Case) -> ModelOnDataset:
-        return ModelOnDataset(self._plan.settings.model(case.model), self._source(case.dataset))
+        return ModelOnDataset(self.plan.settings.model(case.model), self._source(case.dataset))
 
     def _source(self, name: str) -> Source:
-        return self._sources.get(name) or source_of(self._plan.settings, name)
+        return self._sources.get(name) or source_of(self.plan.settings, name)
 
 
 def _terminal(config: pytest.Config) -> Ticker | LogLines | None:

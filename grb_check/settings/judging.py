@@ -6,6 +6,7 @@ import math
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, Literal
 
 from grb_check import datasets
@@ -24,6 +25,7 @@ from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_th
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.raw_values import RawValues, read_output
 from grb_check.settings.settings import COMMAND_LINE, INI, PIN_FLAG, UPDATE_FLAG, Settings
+from grb_check.user_code.revisions import Revision, find_revision
 
 RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive
 _EXPECTED: Final = "grb_expected_failure"
@@ -160,7 +162,10 @@ def read_baseline(
     """
     off = raw.one("grb_baseline") == "off"
     path = None if off else read_output(raw, "grb_baseline")
-    margin = read_points(str(raw.one("grb_margin", LOSS_MARGIN)), raw.name("grb_margin"))
+    margin = read_margin(raw)
+    if raw.one("grb_base") is not None:
+        _check_beside_base(raw, path, update=update or pin_label is not None)
+        return None
     label = None if pin_label is None else check_label(PIN_FLAG, pin_label)
     if path is None:
         if update or label is not None:
@@ -180,6 +185,41 @@ def read_baseline(
             f"python -m grb_check merge write it, or leave --grb-shard out"
         )
     return baseline
+
+
+def read_margin(raw: RawValues) -> float:
+    """Return the tolerated loss of attacked accuracy, in points.
+
+    Raises:
+        UsageError: see `read_points`.
+    """
+    return read_points(str(raw.one("grb_margin", LOSS_MARGIN)), raw.name("grb_margin"))
+
+
+def _check_beside_base(raw: RawValues, path: Path | None, *, update: bool) -> None:
+    """Refuse a file beside a base on the command line; that of the ini file stands back."""
+    if update or (path is not None and raw.is_given("grb_baseline")):
+        raise UsageError(
+            f"{raw.name('grb_base')} compares with a revision, and --grb-baseline with a file: "
+            f"give one of them"
+        )
+
+
+def read_base(raw: RawValues, shard: Shard | None) -> Revision | None:
+    """Return the revision that the run is compared with; None if none is given.
+
+    Raises:
+        UsageError: there is no such revision, or the run is a shard.
+    """
+    name = raw.one("grb_base")
+    if name is None:
+        return None
+    if shard is not None:
+        raise UsageError(
+            f"{raw.name('grb_base')} cannot be combined with --grb-shard: every shard would train "
+            f"the models of the base; use --grb-jobs, or a file by --grb-baseline"
+        )
+    return find_revision(str(name), raw.here, raw.name("grb_base"))
 
 
 def check_label(flag: str, given: str | bool) -> str:

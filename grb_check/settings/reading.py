@@ -21,11 +21,12 @@ from grb_check.cases.shards import Shard, parse_shard
 from grb_check.cases.suites import Suite, check_graph_sets
 from grb_check.datasets import Places, Source
 from grb_check.errors import UsageError, choose
-from grb_check.gate.baselines.baseline import Baseline
+from grb_check.gate.baselines.baseline import BASE_REPEATS, Baseline
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate
 from grb_check.ranking.comparison_models import ComparisonModels, read_comparison_models
 from grb_check.settings.judging import (
+    read_base,
     read_baseline,
     read_expected_failures,
     read_gate,
@@ -44,6 +45,7 @@ from grb_check.settings.selecting import (
 from grb_check.settings.settings import DEFAULT, Option, Settings
 from grb_check.store.pack import Pack, open_pack
 from grb_check.store.place import StorePlace, is_url, place_of
+from grb_check.user_code.revisions import Revision
 
 FOLDER: Final = ".grb_check"  # in rootdir, of the store and of evidence
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
@@ -176,6 +178,8 @@ class Reading:
     @cached_property
     def repeats(self) -> int:
         usual = self._suite.repeats if self.baseline is None else self.baseline.repeats
+        if self.base is not None:
+            usual = BASE_REPEATS
         return check_repeats(self._raw.name("grb_repeats"), self._raw.one("grb_repeats", usual))
 
     @cached_property
@@ -231,6 +235,10 @@ class Reading:
         )
 
     @cached_property
+    def base(self) -> Revision | None:
+        return read_base(self._raw, self.shard)
+
+    @cached_property
     def evidence(self) -> Path | None:
         return _directory(self._raw, "grb_evidence", self._raw.rootdir / FOLDER / "evidence")
 
@@ -263,6 +271,8 @@ class Reading:
             origins["grb_store"] = f"${STORE_VARIABLE}"
         if origins["grb_repeats"] == DEFAULT and self.baseline is not None:
             origins["grb_repeats"] = "baseline"
+        if origins["grb_repeats"] == DEFAULT and self.base is not None:
+            origins["grb_repeats"] = "base"
         return origins
 
 

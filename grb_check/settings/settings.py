@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from grb_check.settings.model_specs import ModelSpec
     from grb_check.store.pack import Pack
     from grb_check.store.place import StorePlace
+    from grb_check.user_code.revisions import Revision
 
 # Origins of values, and what stands for a value that is not given.
 COMMAND_LINE: Final = "command line"
@@ -91,6 +92,7 @@ class Settings:
         jobs: processes of this machine; 0 for as many as it has room for.
         executor: that runs tasks, see `execution.calls`.
         timeout: seconds of a task in another process; None for any number.
+        base: the revision to compare with; the baseline is made from it when the run begins.
         registered_datasets: name -> NAME=TARGET of plugins' datasets.
         given: option -> its value as it was given; none for those that were not.
         origins: option -> where its value came from.
@@ -412,6 +414,17 @@ class Settings:
             "tolerated loss of attacked accuracy against the baseline, in percentage points "
             "(default: 2)",
             type="float",
+        ),
+    )
+    base: Revision | None = _by(
+        "baselines",
+        Option(
+            "--grb-base",
+            "REV",
+            "compare with the models as they are at this revision of git, as origin/main, a tag, "
+            "or origin/main... for the merge base: the same cases, seeds and perturbations on "
+            "both sides, without a file",
+            tags=("of attacks",),
         ),
     )
     evidence: Path | None = _by(

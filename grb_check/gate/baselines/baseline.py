@@ -38,6 +38,7 @@ LOSS_MARGIN: Final = 2.0  # default of the tolerated loss of accuracy, in percen
 ALPHA: Final = 0.05  # family-wise error rate of all tests of a run
 JOINT_SHARE: Final = 0.8  # share of ALPHA for the tests at the end of a run
 CLEAN_SHARE: Final = 1 / 8  # share of these for clean accuracy
+BASE_REPEATS: Final = 5  # of both sides, if a revision is measured in the same job
 REPEATS: Final = 20  # of a new baseline; with fewer, a loss of 3 points is often not detected
 
 
@@ -77,6 +78,9 @@ class Baseline:
         requested: whether writing was requested.
         pin_label: label of the pin if it is moved to this run; None to leave it as it is.
         notes: to report.
+        revision: that was measured in the same job; empty for a file.
+        same: whether that has the files of the working tree, so that it is not measured.
+        failures: label of a model -> why it has no figures at that revision.
     """
 
     path: Path
@@ -87,6 +91,9 @@ class Baseline:
     requested: bool = False
     pin_label: str | None = None
     notes: tuple[str, ...] = ()
+    revision: str = ""
+    same: bool = False
+    failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def compared_model(self) -> str:
@@ -127,9 +134,11 @@ class Baseline:
         """Compare one case; None if this run writes the file."""
         if self.writes:
             return None
-        before = self.entries.get(key)
+        before = entry_of(outcome) if self.same else self.entries.get(key)
         if before is None:
             text = "not in the baseline: a new case; --grb-update-baseline adds it"
+            if self.revision:
+                text = f"not at {self.revision}: a new case"
             return Comparison(result="new", text=text, margin=self.margin)
         pair = Pair(outcome.case, before, entry_of(outcome))
         result = compare(pair, self.margin, self.alpha)
@@ -161,6 +170,14 @@ class Baseline:
         return joint + compare_clean(
             self.entries, now, groups, explained, margin=margin, alpha=of_clean
         )
+
+    def completed(self, now: Mapping[str, BaselineCase]) -> Baseline:
+        """Return it with these entries of the run, by key, if they are those of the base, too."""
+        if not self.same:
+            return self
+        prefix = f"{self.model}@" if self.model else ""
+        entries = {f"{prefix}{key}": each for key, each in now.items() if not is_own_test(key)}
+        return replace(self, saved=BaselineFile(entries=entries))
 
     def unused(self, keys: Collection[str]) -> list[str]:
         """Return the keys of the entries that no case of the run has."""

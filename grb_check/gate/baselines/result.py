@@ -135,6 +135,21 @@ def uncompared(
     return tuple(result)
 
 
+def without_figures(baseline: Baseline, planned: Sequence[Case]) -> tuple[JointComparison, ...]:
+    """Return a failed verdict for each model that fails at the base, and dataset."""
+    result = []
+    for (model, dataset), cases in groups_of(planned).items():
+        text = baseline.failures.get(model or baseline.model)
+        if text is not None:
+            failed = Comparison(result="incomparable", text=text, margin=baseline.margin)
+            result.append(
+                JointComparison(
+                    model=model, dataset=dataset, compared=0, cases=cases, comparison=failed
+                )
+            )
+    return tuple(result)
+
+
 def _result(row: CaseRecord) -> str:
     """The result of the comparison of a case; empty without one."""
     return "" if row.comparison is None else row.comparison.result
@@ -239,12 +254,16 @@ def baseline_result(
     """
     if baseline.writes:
         return _written(baseline, rows, environment, cut_short=cut_short)
+    baseline = baseline.completed(
+        {key_of(row.node_id, row.case): entry_of(row.outcome) for row in rows if row.outcome}
+    )
     keys = {each.id for each in planned} | {key_of(row.node_id, row.case) for row in rows}
     unused = tuple(each for each in baseline.unused(keys) if not is_own_test(each))
-    notes = [*_nothing_judged(rows), *_few_repeats(baseline.entries), *baseline.notes]
+    few = [] if baseline.revision else _few_repeats(baseline.entries)
+    notes = [*_nothing_judged(rows), *few, *baseline.notes]
     notes += environment_notes(baseline, rows, environment)
     notes += pin_notes(baseline, environment)
-    if unused:
+    if unused and not baseline.revision:
         some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
         notes.append(
             f"{count(len(unused), 'entry', 'entries')} of the baseline without a "
@@ -262,7 +281,8 @@ def baseline_result(
         if row.comparison is not None and row.comparison.explained and is_node_id(row.node_id)
     }
     joint = baseline.compare_jointly(now, planned, explained)
-    if shard is None:
+    joint += without_figures(baseline, planned)
+    if shard is None and (baseline.entries or not baseline.revision):  # else every model is new
         joint += uncompared(baseline, rows, planned)
     return BaselineResult(
         baseline=baseline,

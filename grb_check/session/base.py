@@ -1,0 +1,315 @@
+"""The side of the base: the same cases, of the models as they are at another revision.
+
+They are measured by a run of pytest of its own, in a copy of the files of that revision, with the
+same seeds and the same black-box perturbations. Nothing of the working tree may be imported there.
+What it finds is kept in the store, under the digest of the revision's files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from grb_check import __version__, datasets
+from grb_check.attacks.names import base_name
+from grb_check.errors import UsageError
+from grb_check.files.versions import versions
+from grb_check.gate.baselines.baseline import Baseline
+from grb_check.gate.baselines.files import BaselineCase, BaselineFile, read_baseline
+from grb_check.session.planning import SessionPlan
+from grb_check.settings import options
+from grb_check.settings.judging import read_margin
+from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.raw_values import RawValues, read_raw
+from grb_check.settings.settings import OPTIONS, UPDATE_FLAG
+from grb_check.store.place import open_store
+from grb_check.store.store import Store
+from grb_check.user_code.revisions import Revision, working_digest, worktree
+
+VARIABLE: Final = "GRB_CHECK_BASE"  # of the environment of the run at the base
+PLUGIN: Final = "grb_check.session.base_process"
+WAIT: Final = 0.2  # seconds between two looks at that run
+LAST: Final = 6  # lines of a failed run that are shown
+ENDED: Final = (0, 1)  # exit statuses of a run that has measured: passed, and with failures
+SAME_FOR_BOTH: Final = ("grb_split", "grb_training", "grb_features", "grb_device", "grb_jobs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Side:
+    """What the run at the base needs to know.
+
+    Attributes:
+        revision: to measure.
+        raw: values of the options.
+        plan: of this run.
+    """
+
+    revision: Revision
+    raw: RawValues
+    plan: SessionPlan
+
+    def moved(self, path: Path, folder: Path) -> Path:
+        """Return the same place in the copy `folder`; the path itself outside the repository."""
+        path = path.resolve()
+        top = self.revision.top.resolve()
+        return folder / path.relative_to(top) if path.is_relative_to(top) else path
+
+    def existing(self, path: Path, folder: Path) -> Path:
+        """Return the same place in the copy, if there is something, else that of this run."""
+        moved = self.moved(path, folder)
+        return moved if moved.exists() else path.resolve()
+
+
+def base_baseline(
+    config: pytest.Config, plan: SessionPlan, show: Callable[[str], None]
+) -> Baseline:
+    """Return what the models of a run leave at its base, as a baseline.
+
+    Args:
+        config: pytest's.
+        plan: of the run, whose settings have a base.
+        show: is told several times a second how far it is.
+
+    Raises:
+        UsageError: the base cannot be measured.
+    """
+    settings = plan.settings
+    revision = settings.base
+    assert revision is not None
+    raw = read_raw(options.lookup(config), config.rootpath, config.invocation_params.dir)
+    side = _Side(revision=revision, raw=raw, plan=plan)
+    same = revision.digest == working_digest(revision.top)
+    entries: dict[str, BaselineCase] = {}
+    failures: dict[str, str] = {}
+    if not same:
+        store = open_store(settings.store)
+        known: dict[str, BaselineFile | str | None] = {
+            model.label: _stored(store, side, model) for model in settings.models
+        }
+        missing = [model for model in settings.models if known[model.label] is None]
+        if missing:
+            with worktree(revision) as folder:
+                for model in missing:
+                    known[model.label] = _measured(config, side, model, folder, store, show)
+        for label, found in known.items():
+            if isinstance(found, str):
+                failures[label] = found
+            elif found is not None:
+                entries |= found.entries
+    return Baseline(
+        path=Path(str(revision)),
+        margin=read_margin(raw),
+        model=settings.label if len(settings.models) == 1 else "",
+        saved=BaselineFile(entries=entries),
+        revision=str(revision),
+        same=same,
+        failures=failures,
+    )
+
+
+def _key(store: Store, side: _Side, model: ModelSpec) -> str:
+    """The key of what a model leaves at the base: all that it depends on."""
+    arguments = _options(side, model, Path("base"))
+    return store.key(
+        kind="base",
+        files=side.revision.digest,
+        arguments=repr(arguments),
+        environment=repr(sorted(versions().items())),
+        version=__version__,
+    )
+
+
+def _stored(store: Store, side: _Side, model: ModelSpec) -> BaselineFile | None:
+    text = store.load_text(_key(store, side, model))
+    if text is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="grb_check-") as folder:
+        path = Path(folder) / "base.json"
+        path.write_text(text)
+        return read_baseline(path)
+
+
+def _measured(
+    config: pytest.Config,
+    side: _Side,
+    model: ModelSpec,
+    folder: Path,
+    store: Store,
+    show: Callable[[str], None],
+) -> BaselineFile | str | None:
+    """Return what a model leaves at the base.
+
+    None if it is not there; in words why it has no figures, if it fails there.
+
+    Raises:
+        UsageError: the run imported something of the working tree.
+    """
+    here = side.moved(config.invocation_params.dir, folder)
+    here.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="grb_check-") as text:
+        out = Path(text)
+        (out / "pytest.ini").write_text("[pytest]\n")
+        command = [
+            *(sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-q"),
+            *("-c", str(out / "pytest.ini")),
+            f"--rootdir={side.moved(config.rootpath, folder)}",
+            *_options(side, model, folder),
+            *(f"--grb-baseline={out / 'base.json'}", UPDATE_FLAG, "--grb-only"),
+            *("--grb-max-drop=1", "--grb-min-clean=0", "--grb-evidence=off"),
+        ]
+        about = {
+            "parent": os.getpid(),
+            "top": str(side.revision.top.resolve()),
+            "target": model.target,
+            "answer": str(out / "answer.json"),
+        }
+        log = out / "log.txt"
+        environment = _environment(side, model, folder, about)
+        status = _run(
+            command, here, environment, log, lambda text: show(f"base {side.revision}: {text}")
+        )
+        told = out / "answer.json"
+        answer = json.loads(told.read_text()) if told.exists() else {}
+        if answer.get("missing"):
+            return None
+        if answer.get("foreign"):
+            raise UsageError(_foreign(side.revision, answer["foreign"]))
+        if status not in ENDED or not (out / "base.json").exists():
+            return f"{model.target} has no figures at {side.revision}: {_error_in(log)}"
+        store.save_text(_key(store, side, model), (out / "base.json").read_text())
+        return read_baseline(out / "base.json")
+
+
+def _foreign(revision: Revision, files: Sequence[str]) -> str:
+    return (
+        f"--grb-base={revision.name}: the run at the base imported files of the working tree "
+        f"({', '.join(files[:3])}), which are not at that revision or which an installation "
+        f"points to; install the package without -e, or add the files to that revision"
+    )
+
+
+def _run(
+    command: Sequence[str],
+    here: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    show: Callable[[str], None],
+) -> int:
+    """Run pytest at the base, and return its exit status."""
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command, cwd=here, env=dict(environment), stdout=file, stderr=subprocess.STDOUT
+        )
+        try:
+            while True:
+                try:
+                    return process.wait(WAIT)
+                except subprocess.TimeoutExpired:
+                    show(_last_word(log))
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _last_word(log: Path) -> str:
+    """The last line of progress in a log of pytest."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    told = [line.removeprefix("grb: ") for line in lines if line.startswith("grb: ")]
+    return told[-1] if told else "measuring"
+
+
+def _error_in(log: Path) -> str:
+    """The error in a log of pytest: what it writes last, from the word ERROR on if that is there."""
+    text = log.read_text(encoding="utf-8", errors="replace").strip()
+    _, found, error = text.rpartition("\nERROR: ")
+    return "\n".join((error if found else text).splitlines()[-LAST:])
+
+
+def _options(side: _Side, model: ModelSpec, folder: Path) -> list[str]:
+    """The options that select and measure the cases of a model as this run does."""
+    raw, plan = side.raw, side.plan
+    settings = plan.settings
+    number = settings.models.index(model)
+    arguments = raw.texts("grb_model_args")
+    named = [text for text in plan.registry.split(raw.texts("grb_attack")) if ":" in text]
+    built_in = [
+        f"{scenario}/{name}"
+        for scenario, name in settings.attacks
+        if (scenario, base_name(name)) not in plan.registry.own
+    ]
+    result = [
+        f"--grb-model={model.label}={model.target}",
+        *(f"--grb-model-args={each}" for each in arguments[number:][:1] or arguments[:1]),
+        f"--grb-suite={settings.suite}",
+        *(f"--grb-dataset={each}" for each in _datasets(side, folder)),
+        f"--grb-difficulty={','.join(settings.difficulties)}",
+        *(f"--grb-attack={each}" for each in (*named, *built_in)),
+        *(f"--grb-case={each}" for each in raw.texts("grb_case")),
+        f"--grb-repeats={settings.repeats}",
+        *(f"--grb-data={side.existing(each, folder)}" for each in settings.places.folders),
+        f"--grb-store={'off' if settings.store is None else settings.store.location}",
+    ]
+    for option in OPTIONS:
+        if option.dest in SAME_FOR_BOTH and raw.texts(option.dest):
+            result += [f"{option.flag}={text}" for text in raw.texts(option.dest)]
+    if settings.pack is not None:
+        result.append(f"--grb-pack={settings.pack.path.resolve()}")
+    return result
+
+
+def _datasets(side: _Side, folder: Path) -> list[str]:
+    """The datasets of this run; their files are those of the base where it has them."""
+    given = side.raw.many("grb_dataset")
+    texts = [datasets.anchored(name, side.raw.base("grb_dataset")) for name in given]
+    result = []
+    for text in texts:
+        name, equals, place = text.rpartition("=")
+        if Path(place).is_absolute():
+            place = str(side.existing(Path(place), folder))
+        result.append(f"{name}{equals}{place}")
+    return result
+
+
+def _environment(
+    side: _Side, model: ModelSpec, folder: Path, about: Mapping[str, Any]
+) -> dict[str, str]:
+    """The variables of the run at the base: its modules are found in the copy first."""
+    top = side.revision.top.resolve()
+    places = [Path(each) for each in [*side.plan.folders, *sys.path] if each]
+    spec = find_spec(model.target.partition(":")[0].partition(".")[0])
+    packages = (spec and spec.submodule_search_locations) or ()
+    places += [Path(each).parent for each in packages]
+    own = [each for each in places if each.resolve().is_relative_to(top) and not _installed(each)]
+    first = dict.fromkeys(str(side.moved(each, folder)) for each in own)
+    before = os.environ.get("PYTHONPATH", "")
+    kept = [each for each in before.split(os.pathsep) if each and each not in map(str, own)]
+    result = {name: text for name, text in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    return result | {
+        "PYTHONPATH": os.pathsep.join([*first, *kept]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        VARIABLE: json.dumps(about),
+    }
+
+
+def _installed(path: Path) -> bool:
+    """Whether a folder is one of an environment, which may lie in the repository."""
+    return path.resolve().is_relative_to(Path(sys.prefix).resolve())
+
+
+def files_below(top: Path, paths: Iterable[str]) -> list[str]:
+    """Return those of the files that are of a repository, and not of an environment in it."""
+    return [
+        each
+        for each in paths
+        if Path(each).resolve().is_relative_to(top) and not _installed(Path(each))
+    ]

@@ -1,0 +1,211 @@
+"""Revisions of the user's repository: what git knows of them, and a copy of their files.
+
+Loads no torch. git is called as a program; nothing of the repository changes but the list of its
+worktrees, which is put in order again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from grb_check.errors import UsageError
+
+PREFIX: Final = "grb_check-base-"  # of folders of worktrees; the process that made it follows
+TEXTS: Final = (".md", ".rst")  # files that no model depends on
+SEEN: Final = 12  # digits of a commit, as shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """A commit of a repository.
+
+    Attributes:
+        name: as the user gave it.
+        top: folder of the repository.
+        commit: hex digest.
+    """
+
+    name: str
+    top: Path
+    commit: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.commit[:SEEN]})"
+
+    @property
+    def digest(self) -> str:
+        """The digest of the files of the commit, see `files_digest`."""
+        return files_digest(self.top, self.commit)
+
+
+def find_revision(name: str, here: Path, option: str) -> Revision:
+    """Return the commit that a name stands for.
+
+    Args:
+        name: anything that git knows; `A...` and `A...B` are the merge base of A and B, or HEAD.
+        here: a folder of the repository.
+        option: that gives the name, for messages.
+
+    Raises:
+        UsageError: git is missing, the folder lies in no repository, or that has no such commit.
+    """
+    given = f"{option}={name}"
+    if shutil.which("git") is None:
+        raise UsageError(f"{given} needs git, which is not installed here")
+    top = _asked(here, "rev-parse", "--show-toplevel")
+    if not top:
+        raise UsageError(
+            f"{given}: {here} lies in no git repository; run it inside one, or compare with a file "
+            f"by --grb-baseline"
+        )
+    first, dots, second = name.partition("...")
+    if name.startswith("-"):
+        commit = ""
+    elif dots:
+        commit = _asked(here, "merge-base", first, second or "HEAD")
+    else:
+        commit = _asked(here, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    if commit:
+        return Revision(name=name, top=Path(top), commit=commit)
+    raise UsageError(f"{given}: {_why_missing(here, name)}")
+
+
+def _why_missing(here: Path, name: str) -> str:
+    what = "the repository has no such revision"
+    if "..." in name:
+        what = "the repository has no common ancestor of the two"
+    if _asked(here, "rev-parse", "--is-shallow-repository") == "true":
+        return (
+            f"{what}, because this clone is shallow; get its history by `git fetch --unshallow "
+            f"origin`, or by `fetch-depth: 0` of actions/checkout"
+        )
+    remote, slash, branch = name.partition("...")[0].partition("/")
+    if slash and remote in _asked(here, "remote").split():
+        return f"{what}; get it by `git fetch {remote} {branch}`"
+    return f"{what}; `git branch --all` and `git tag` list those that it has"
+
+
+def files_digest(top: Path, tree: str) -> str:
+    """Return the hex digest of the names and contents of all files of a commit or tree.
+
+    Texts are left out (`TEXTS`).
+    """
+    return _digest(_run(top, "ls-tree", "-r", "-z", "--full-tree", tree))
+
+
+def _digest(listing: str) -> str:
+    kept = [line for line in listing.split("\0") if not line.lower().endswith(TEXTS)]
+    return hashlib.sha256("\0".join(kept).encode()).hexdigest()
+
+
+def working_digest(top: Path) -> str:
+    """Return the `files_digest` of the working tree, with files that git was not told of.
+
+    What git ignores is left out. Nothing of the repository changes: new objects and the index are
+    those of a folder that is removed.
+    """
+    with tempfile.TemporaryDirectory(prefix="grb_check-") as folder:
+        objects, index = Path(folder) / "objects", Path(folder) / "index"
+        objects.mkdir()
+        known = _run(top, "rev-parse", "--path-format=absolute", "--git-path", "objects").strip()
+        own = _run(top, "rev-parse", "--path-format=absolute", "--git-path", "index").strip()
+        with suppress(OSError):  # a repository without an index
+            shutil.copy(own, index)
+        apart = {
+            "GIT_INDEX_FILE": str(index),
+            "GIT_OBJECT_DIRECTORY": str(objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": known,
+        }
+        _run(top, "add", "--all", "--", ":/", apart=apart)
+        tree = _run(top, "write-tree", apart=apart).strip()
+        return _digest(_run(top, "ls-tree", "-r", "-z", "--full-tree", tree, apart=apart))
+
+
+@contextmanager
+def worktree(revision: Revision) -> Iterator[Path]:
+    """Copy the files of a revision to a folder outside the repository, and remove it at the end.
+
+    Folders of processes that were killed are removed first.
+
+    Raises:
+        UsageError: git cannot make it.
+    """
+    _remove_stale(revision.top)
+    parent = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
+    folder = parent / revision.top.name
+    try:
+        _run(revision.top, "worktree", "add", "--detach", "--force", str(folder), revision.commit)
+        yield folder
+    finally:
+        _remove(revision.top, folder)
+
+
+def _remove_stale(top: Path) -> None:
+    """Remove the worktrees of processes that have ended without doing so."""
+    for line in _run(top, "worktree", "list", "--porcelain").splitlines():
+        kind, _, text = line.partition(" ")
+        name = Path(text).parent.name
+        if kind != "worktree" or not name.startswith(PREFIX):
+            continue
+        number = name.removeprefix(PREFIX).partition("-")[0]
+        if number.isdigit() and not _is_alive(int(number)):
+            _remove(top, Path(text))
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
+
+
+def _remove(top: Path, folder: Path) -> None:
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    with suppress(UsageError):
+        _run(top, "worktree", "prune")
+
+
+def _asked(here: Path, *words: str) -> str:
+    """Return what git writes, without the last newline; empty if it fails."""
+    try:
+        return _run(here, *words).strip()
+    except UsageError:
+        return ""
+
+
+def _run(here: Path, *words: str, apart: Mapping[str, str] | None = None) -> str:
+    """Return what git writes.
+
+    Args:
+        here: where it runs.
+        words: of the command.
+        apart: variables of its environment, besides those of this process.
+
+    Raises:
+        UsageError: it fails.
+    """
+    # A hook of git that runs the tests sets GIT_DIR and GIT_INDEX_FILE, for another purpose.
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", *words],
+        cwd=here,
+        env={**inherited, **(apart or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise UsageError(f"git {' '.join(words)} failed: {done.stderr.strip()}")
+    return done.stdout

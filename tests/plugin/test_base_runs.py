@@ -1,0 +1,143 @@
+"""Runs that are compared with another revision of the same repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ARGS = (
+    "--grb-only",
+    "--grb-dataset=./tiny",
+    "--grb-model=own:build",
+    "--grb-max-drop=1",
+    "--grb-min-clean=0",
+    "--grb-attack=injection/rnd",
+    "--grb-difficulty=easy,hard",
+    "--grb-repeats=3",
+    "--grb-base=HEAD",
+)
+MODEL = """
+import models
+import torch
+
+class Own(models.Net):
+    def forward(self, x, edge_index):
+        logits = super().forward(x, edge_index)
+        return {}logits
+
+build = Own
+"""
+WORSE = "-logits if x.shape[0] > 160 else "  # loses most of the attacked graph alone
+
+
+@pytest.fixture
+def repository(project: pytest.Pytester) -> pytest.Pytester:
+    """A project under version control, without what git ignores: the data."""
+    path = project.path
+    (path / ".gitignore").write_text("tiny/\n.cache/\n.grb_check/\n__pycache__/\n*.xml\n*.json\n")
+    write(path, MODEL.format(""))
+    git(path, "init", "--quiet", "--initial-branch=main")
+    git(path, "config", "user.email", "a@example.org")
+    git(path, "config", "user.name", "A")
+    commit(path)
+    return project
+
+
+def write(path: Path, text: str) -> None:
+    (path / "own.py").write_text(text)
+
+
+def git(path: Path, *words: str) -> str:
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", *words], cwd=path, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def commit(path: Path) -> None:
+    git(path, "add", "--all")
+    git(path, "commit", "--quiet", "--message", "change")
+
+
+def test_the_same_files_are_measured_once(repository: pytest.Pytester) -> None:
+    """The loss is exactly 0, in single cases and jointly; texts do not count."""
+    (repository.path / "notes.md").write_text("x")
+    result = repository.runpytest(*ARGS, "--grb-json=out.json")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["grb base: HEAD (*), the same files*", "*base*2 equal*"])
+    record = json.loads((repository.path / "out.json").read_text())
+    joint = [each["comparison"] for each in record["baseline"]["together"]]
+    single = [each["verdict"]["comparison"] for each in record["cases"]]
+    assert [each["loss"] for each in (*joint, *single)] == [0.0] * 4
+
+
+@pytest.mark.slow
+def test_a_change_for_the_worse_is_red_and_its_revert_green(repository: pytest.Pytester) -> None:
+    """The base is measured once; it sees none of the working tree's files."""
+    write(repository.path, MODEL.format(WORSE))
+    worse = repository.runpytest(*ARGS, "--grb-margin=1")
+    assert worse.ret == pytest.ExitCode.TESTS_FAILED
+    worse.stdout.fnmatch_lines(["grb base: HEAD (*), 2 entries, margin 1*", "*test_baseline*"])
+    commit(repository.path)
+    write(repository.path, MODEL.format("") + "\n# the same again\n")
+    better = repository.runpytest(*ARGS, "--grb-margin=1", "--grb-base=HEAD~1")
+    better.assert_outcomes(passed=4)
+    better.stdout.fnmatch_lines(["*baseline HEAD~1 (*): 2 equal"])
+    again = repository.runpytest(*ARGS, "--grb-margin=1", "--grb-base=HEAD~1", "-v")
+    again.assert_outcomes(passed=4)
+    assert git(repository.path, "worktree", "list").count("\n") == 1
+
+
+@pytest.mark.slow
+def test_what_is_not_there_or_fails_there_is_told(repository: pytest.Pytester) -> None:
+    """A new model passes; one that failed there fails `test_baseline`, and no case."""
+    path = repository.path
+    (path / "new.py").write_text("from own import build\n")
+    new = repository.runpytest(*ARGS, "--grb-model=new:build")
+    new.assert_outcomes(passed=6)
+    new.stdout.fnmatch_lines(["*: 2 equal, 2 new"])
+    write(path, "def build(num_features, num_classes):\n    raise OSError('no such weights')\n")
+    commit(path)
+    write(path, MODEL.format(""))
+    broken = repository.runpytest(*ARGS)
+    broken.assert_outcomes(passed=2, failed=1)
+    broken.stdout.fnmatch_lines(["own:build has no figures at HEAD (*", "*no such weights*"])
+
+
+@pytest.mark.slow
+def test_files_of_the_working_tree_are_refused_at_the_base(repository: pytest.Pytester) -> None:
+    """As those of an installation that points to the working tree."""
+    path = repository.path
+    places = path / "elsewhere"
+    places.mkdir()
+    (places / "helper.py").write_text("scale = 1\n")
+    text = f"import sys\nsys.path.append({str(places)!r})\nimport helper\n"
+    write(path, text + MODEL.format(""))
+    git(path, "add", "own.py")
+    git(path, "commit", "--quiet", "--message", "helper is not there")
+    result = repository.runpytest(*ARGS)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*imported files of the working tree (*helper.py)*"])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--grb-base=nosuch"], "no such revision"),
+        (["--grb-baseline=kept.json"], "give one of them"),
+        (["--grb-update-baseline"], "give one of them"),
+        (["--grb-shard=1/2"], "cannot be combined with --grb-shard"),
+        (["--grb-margin=x"], "grb-margin"),
+    ],
+)
+def test_wrong_input_is_refused_before_any_work(
+    repository: pytest.Pytester, args: list[str], message: str
+) -> None:
+    result = repository.runpytest(*ARGS, *args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in result.stderr.str()
