@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mutants import new_digest
 
 from grb_check.files.text import fit_line
-from grb_check.gate.baselines.files import BaselineCase, BaselineContent, BaselineFile, Pin
+from grb_check.gate.baselines.files import BaselineCase, BaselineContent, BaselineFile
 
 VERSIONS: Final = {"grb_check": "0.1.0", "torch": "2.13.0"}
 
@@ -49,14 +49,9 @@ def accuracies(values: Sequence[float], targets: int = 100, name: str = "w") -> 
     )
 
 
-def saved(
-    kept: Mapping[str, BaselineCase],
-    pinned: Mapping[str, BaselineCase] | None = None,
-    label: str = "",
-) -> BaselineFile:
-    """A baseline of these entries; its pin has the same, but for those given."""
-    pin = Pin(label=label, versions=VERSIONS, entries={**kept, **(pinned or {})})
-    return BaselineFile(entries=kept, versions=VERSIONS, pin=pin)
+def saved(kept: Mapping[str, BaselineCase]) -> BaselineFile:
+    """A baseline of these entries."""
+    return BaselineFile(entries=kept, versions=VERSIONS)
 
 
 def resealed(file: dict[str, Any]) -> str:

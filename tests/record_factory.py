@@ -225,28 +225,20 @@ def baseline(**changes: Any) -> dict[str, Any]:
         "asked": False,
         "unused": [],
         "together": [],
-        "pin": None,
         "losses": [],
         "notes": [],
         **changes,
     }
 
 
-def pin(*together: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return the pin of a baseline, with its verdicts; `changes` go last."""
-    return {"label": "v1", "changed": 15, "alpha": 0.05, "together": list(together), **changes}
-
-
 def update_loss(dataset: str) -> dict[str, Any]:
     """Return what an update of the baseline lost on a dataset."""
     replaced = {"cases": 15, "points": 0.7, "text": "loss 0.7 points against the replaced baseline"}
-    since_pin = {"cases": 12, "points": 1.6, "text": "loss 1.6 points against the pin v1"}
     return {
         "model": "",
         "dataset": dataset,
         "cases": 15,
         "replaced": replaced,
-        "since_pin": since_pin,
     }
 
 
@@ -301,9 +293,6 @@ def rich() -> dict[str, Any]:
         baseline=baseline(
             unused=["synthetic-cora/full/injection/rnd"],
             together=[joint("synthetic-cora", "fail", loss=3.1, low=2.2)],
-            pin=pin(
-                joint("synthetic-cora", "pass", text="no loss beyond 2 points since the pin v1")
-            ),
             losses=[update_loss("synthetic-cora")],
             notes=["the baseline was made with torch 2.12.0"],
         ),

@@ -30,7 +30,8 @@ def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) ->
 def bare(**given: Any) -> Settings:
     """Settings with these fields; the others are as if nothing had been given."""
     nothing: dict[str, Any] = {
-        **dict.fromkeys(("store", "pack", "jobs", "timeout", "baseline", "evidence", "shard")),
+        **dict.fromkeys(("store", "pack", "jobs", "timeout", "baseline", "base")),
+        **dict.fromkeys(("evidence", "shard")),
         **dict.fromkeys(("budgets", "patterns", "expected_failures"), ()),
         **{name: {} for name in ("outputs", "registered_datasets", "given", "origins")},
         **dict.fromkeys(("resume", "shrink"), False),

@@ -16,13 +16,13 @@ from ci_steps import ACTION, ROOT, action
 
 from grb_check.__main__ import COMMANDS
 from grb_check.settings.options import LIST_FLAG
-from grb_check.settings.settings import OPTIONS, PIN_FLAG, UPDATE_FLAG
+from grb_check.settings.settings import OPTIONS, UPDATE_FLAG
 
 PAGES = [
     ROOT / "docs" / "how-to" / f"{name}.md" for name in ("ci", "history", "pull-request-comments")
 ]
 FILES = [ACTION, *PAGES]
-FLAGS = {*(option.flag for option in OPTIONS), "--grb-only", UPDATE_FLAG, PIN_FLAG, LIST_FLAG}
+FLAGS = {*(option.flag for option in OPTIONS), "--grb-only", UPDATE_FLAG, LIST_FLAG}
 NAMES = {module.__name__.rpartition(".")[2] for module in COMMANDS}
 BLOCK = re.compile(r"^( *)```yaml\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [

@@ -5,21 +5,20 @@
     python -m benchmarks.gate limits --folder FOLDER
 
 `pool` trains each variant of a model under many seeds and attacks it; `simulate` draws runs from
-that and asks the gate; `drift` draws histories of commits, `pretrained` models that
-are not trained again, and `settle` runs of the sizes that reports suggest.
+that and asks the gate; `pretrained` draws models that are not trained again, and `settle` runs of
+the sizes that reports suggest.
 `limits` is about the default limit.
 """
 
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.gate import coverage, drift, limits, pool, pretrained, settle, simulation
+from benchmarks.gate import coverage, limits, pool, pretrained, settle, simulation
 
 COMMANDS = {
     "pool": pool,
     "coverage": coverage,
     "simulate": simulation,
-    "drift": drift,
     "pretrained": pretrained,
     "settle": settle,
     "limits": limits,

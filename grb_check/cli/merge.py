@@ -6,7 +6,7 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -37,7 +37,6 @@ from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record import RunRecord, RunSettings, record_of
 from grb_check.reports.record_file import read
 from grb_check.session.ending import audit_tests, baseline_tests
-from grb_check.settings.judging import check_label
 from grb_check.settings.raw_values import KINDS, check_all, named_paths, split_at_commas
 from grb_check.settings.selecting import ranks_are_optional
 
@@ -224,7 +223,7 @@ def _boards(settings: RunSettings, cases: Sequence[Case]) -> Boards:
 
 
 def read_baseline(
-    parts: Sequence[PartRecord], path: Path | None, *, update: bool, pin_label: str | None
+    parts: Sequence[PartRecord], path: Path | None, *, update: bool
 ) -> Baseline | None:
     """Return the baseline that the parts were compared with, or the one to write; None without one.
 
@@ -232,18 +231,11 @@ def read_baseline(
         parts: of one run.
         path: of the file, if it is not the one that the parts name.
         update: whether to write it.
-        pin_label: label of its pin, if that is to be moved to this run.
 
     Raises:
-        UsageError: the parts are not of one run, the file is missing or another one, or the pin is
-            to be moved in a baseline that is not written.
+        UsageError: the parts are not of one run, or the file is missing or another one.
     """
     shards.check_alike(parts)
-    kept = _baseline(parts, path, update=update)
-    return kept if pin_label is None else _with_label(kept, pin_label)
-
-
-def _baseline(parts: Sequence[PartRecord], path: Path | None, *, update: bool) -> Baseline | None:
     before, models = parts[0].record.baseline, parts[0].record.settings.models
     model = models[0].label if len(models) == 1 else ""
     if path is None and update:
@@ -269,15 +261,6 @@ def _baseline(parts: Sequence[PartRecord], path: Path | None, *, update: bool) -
             f"compared with; give the same file"
         )
     return kept
-
-
-def _with_label(kept: Baseline | None, label: str) -> Baseline:
-    if kept is None or not kept.writes:
-        raise UsageError(
-            "--pin moves the pin when the baseline is written, and nothing is; add --baseline FILE "
-            "--update-baseline, or leave --pin out"
-        )
-    return replace(kept, pin_label=label)
 
 
 def _new_baseline(path: Path, model: str, *, update: bool) -> Baseline:
@@ -342,13 +325,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update-baseline", action="store_true", help="write the whole run to that file"
     )
-    parser.add_argument(
-        "--pin",
-        nargs="?",
-        const=True,  # unlike the empty label of --pin=
-        metavar="LABEL",
-        help="make the file that is written its own pin, as --grb-pin; give LABEL as --pin=LABEL",
-    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -356,8 +332,7 @@ def run(options: argparse.Namespace) -> int:
     paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
     parts = [PartRecord(name=name, record=read(expanded(name))) for name in options.parts]
     path = named_paths("--", {"baseline": options.baseline}).get("baseline")
-    label = None if options.pin is None else check_label("--pin", options.pin)
-    kept = read_baseline(parts, path, update=options.update_baseline, pin_label=label)
+    kept = read_baseline(parts, path, update=options.update_baseline)
     check_all("--", paths, kept)
     whole = merge(parts, kept, allow_different=options.allow_different)
     result = digest(whole.record)

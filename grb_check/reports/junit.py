@@ -76,7 +76,7 @@ def verdict_properties(verdict: Verdict) -> list[Property]:
 
 
 def comparison_properties(comparison: Comparison, reference: str = "baseline") -> list[Property]:
-    """Return a comparison, under `grb.baseline.*` or `grb.pin.*`, without empty figures."""
+    """Return a comparison, under `grb.baseline.*` or `grb.clean.*`, without empty figures."""
     figures = asdict(comparison) | {"cases": ", ".join(case.case for case in comparison.cases)}
     if (collapses := figures.pop("collapses")) is not None:
         figures |= {f"collapses_{name}": value for name, value in collapses.items()}

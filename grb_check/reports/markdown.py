@@ -256,7 +256,7 @@ def _baseline(digest: Digest) -> Section:
                 f"({span(joint.comparison.text)})"
             )
         for loss in about.losses:
-            entries += [f"- update, {span(text)}" for text in loss.texts]
+            entries += [f"- update, {span(loss.text)}"]
         entries += [f"- {span(note)}" for note in about.notes]
     elif reported:
         entries.append(f"- {reported}")

@@ -24,7 +24,7 @@ from grb_check.datasets.source import FeatureRule, SplitRule
 from grb_check.files.text import fit_all
 from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import ALPHA
-from grb_check.gate.baselines.joint import PIN_ALPHA, JointComparison, UpdateLoss
+from grb_check.gate.baselines.joint import JointComparison, UpdateLoss
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate
@@ -88,27 +88,6 @@ class RunSettings(RecordPart, frozen=True):
     origins: dict[str, str]
 
 
-class PinRecord(RecordPart, frozen=True):
-    """The pin of the baseline file, as it was before the run.
-
-    Attributes:
-        label: such as a release; may be empty.
-        changed: number of entries of the baseline that are not the pin's.
-        alpha: family-wise error rate of the tests against the pin.
-        together: verdicts on all cases of each model and dataset with such an entry.
-    """
-
-    label: str
-    changed: Number
-    alpha: Share
-    together: tuple[JointComparison, ...]
-
-    @property
-    def name(self) -> str:
-        """`pin`, and its label if it has one."""
-        return f"pin {self.label}".rstrip()
-
-
 class BaselineRecord(RecordPart, frozen=True):
     """The baseline of the run.
 
@@ -123,7 +102,6 @@ class BaselineRecord(RecordPart, frozen=True):
         unused: entries without a case in this run.
         environment: checks of the environment of each dataset, if it has to be the baseline's.
         together: verdicts on all cases of each model and dataset.
-        pin: None if there was no file before the run.
         losses: that this run accepted by writing the file.
         notes: for people.
     """
@@ -137,17 +115,14 @@ class BaselineRecord(RecordPart, frozen=True):
     asked: bool
     unused: tuple[str, ...]
     together: tuple[JointComparison, ...]
-    pin: PinRecord | None
     losses: tuple[UpdateLoss, ...]
     notes: tuple[str, ...]
 
     @property
     def joint_tests(self) -> list[tuple[str, JointComparison]]:
-        """The verdicts on all cases, each after its name: `baseline`, `clean` or `pin`."""
-        pinned = self.pin.together if self.pin is not None else ()
+        """The verdicts on all cases, each after its name: `baseline` or `clean`."""
         names = {"attacked": "baseline", "clean": "clean"}
-        result = [(names[loss.accuracy], loss) for loss in self.together]
-        return result + [("pin", loss) for loss in pinned]
+        return [(names[loss.accuracy], loss) for loss in self.together]
 
 
 class PlannedCase(RecordPart, frozen=True):
@@ -321,12 +296,6 @@ def environment_of(measured: Mapping[str, str]) -> dict[str, str]:
 
 def _baseline(found: BaselineResult) -> BaselineRecord:
     saved = found.baseline.saved
-    pin = PinRecord(
-        label=saved.pin.label,
-        changed=len(saved.repinned),
-        alpha=PIN_ALPHA,
-        together=found.pinned,
-    )
     return BaselineRecord(
         path=found.where,
         margin=found.baseline.margin,
@@ -337,7 +306,6 @@ def _baseline(found: BaselineResult) -> BaselineRecord:
         asked=found.baseline.requested,
         unused=found.unused,
         together=found.joint,
-        pin=pin if saved.entries else None,
         losses=found.losses,
         notes=found.notes,
     )

@@ -229,7 +229,7 @@ def _last_word(log: Path) -> str:
 
 
 def _error_in(log: Path) -> str:
-    """The error in a log of pytest: what it writes last, from the word ERROR on if that is there."""
+    """The error in a log of pytest: its last lines, from the word ERROR on if that is there."""
     text = log.read_text(encoding="utf-8", errors="replace").strip()
     _, found, error = text.rpartition("\nERROR: ")
     return "\n".join((error if found else text).splitlines()[-LAST:])

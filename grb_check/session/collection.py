@@ -39,9 +39,8 @@ MARK: Final = "grb"
 AUDIT_TEST: Final = "test_audit"
 BASELINE_TEST: Final = "test_baseline"
 CLEAN_TEST: Final = "test_clean"
-PIN_TEST: Final = "test_pin"
 TRANSFER_TEST: Final = "test_transfers"
-ON_ALL: Final = (AUDIT_TEST, BASELINE_TEST, CLEAN_TEST, PIN_TEST, TRANSFER_TEST)
+ON_ALL: Final = (AUDIT_TEST, BASELINE_TEST, CLEAN_TEST, TRANSFER_TEST)
 DEFAULT_DATASET: Final = "synthetic-cora"
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 

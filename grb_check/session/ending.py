@@ -32,7 +32,6 @@ from grb_check.session.collection import (
     AUDIT_TEST,
     BASELINE_TEST,
     CLEAN_TEST,
-    PIN_TEST,
     TRANSFER_TEST,
     is_verdict_id,
 )
@@ -41,7 +40,6 @@ from grb_check.session.pytest_private import add_suite_property, add_tests, is_c
 from grb_check.settings.settings import COMMAND_LINE
 
 TESTS: Final = {"attacked": BASELINE_TEST, "clean": CLEAN_TEST}
-ACCEPT_PIN: Final = "; --grb-update-baseline --grb-pin accepts the losses since the pin"
 
 
 def transfer_tests(
@@ -67,17 +65,14 @@ def transfer_tests(
 def baseline_tests(
     found: BaselineResult, rows: Sequence[CaseRecord]
 ) -> list[list[pytest.TestReport]]:
-    """Return the reports of each `grb::[model::]dataset::test_baseline`, `test_clean`, `test_pin`.
+    """Return the reports of each `grb::[model::]dataset::test_baseline` and `test_clean`.
 
     Args:
         found: the comparison with the baseline.
         rows: of the run, for a baseline that was written because there was none.
     """
     if not found.unrequested:
-        return [
-            *(_joint_test(loss, TESTS[loss.accuracy], "") for loss in found.joint),
-            *(_joint_test(loss, PIN_TEST, ACCEPT_PIN) for loss in found.pinned),
-        ]
+        return [_joint_test(loss, TESTS[loss.accuracy]) for loss in found.joint]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
     message = (
         f"there was no baseline {found.where}: it was written from this run, "
@@ -90,9 +85,9 @@ def baseline_tests(
     ]
 
 
-def _joint_test(each: JointComparison, name: str, advice: str) -> list[pytest.TestReport]:
+def _joint_test(each: JointComparison, name: str) -> list[pytest.TestReport]:
     compared = each.comparison
-    message = f"{compared.text}. {each.scope}{advice}"
+    message = f"{compared.text}. {each.scope}"
     return entered_test(
         _path(each.model, each.dataset),
         name,

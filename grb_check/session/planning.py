@@ -36,7 +36,7 @@ from grb_check.settings.selecting import (
     selects_now,
     widened,
 )
-from grb_check.settings.settings import COMMAND_LINE, OPTIONS, PIN_FLAG, Settings
+from grb_check.settings.settings import COMMAND_LINE, OPTIONS, Settings
 from grb_check.user_code.factories import quiet_imports
 
 _WITH_VALUE: Final = {option.flag for option in OPTIONS if option.metavar}
@@ -48,7 +48,7 @@ def refuse_split_paths(config: pytest.Config) -> None:
     pytest chooses its root directory and ini file before it knows the options of plugins, and so
     looks at the second word as at a path of tests. That is an error only if the choice differs. It
     looks for conftest.py files later, when it knows our options, unless a conftest.py has loaded
-    this plugin. A word after `--grb-pin` may be a label, or a test.
+    this plugin.
 
     Raises:
         UsageError: names the option, what would change, and the way to write it.
@@ -59,12 +59,6 @@ def refuse_split_paths(config: pytest.Config) -> None:
     arguments += map(str, config.invocation_params.args)
     here = config.invocation_params.dir
     arguments = list(_with_files(arguments, here))
-    for flag, value in pairwise(arguments):
-        if flag == PIN_FLAG and not value.startswith("-"):
-            raise UsageError(
-                f"{flag} {value}: write a label in the same word, as {flag}={value}; for a pin "
-                f"without a label put {flag} at the end, or before another option"
-            )
     split = [
         (flag, value)
         for flag, value in pairwise(arguments)
@@ -164,17 +158,14 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     registry = AttackRegistry(names.attacks)
     with quiet_imports(), captured(config):  # attacks of users are imported
         update = config.getoption("grb_update_baseline") is True
-        pin_label = config.getoption("grb_pin")
         lookup = options.lookup(config)
-        given = read(
-            lookup, config.rootpath, here, registry, names, update=update, pin_label=pin_label
-        )
+        given = read(lookup, config.rootpath, here, registry, names, update=update)
     needs = "an id of a grb case" if node_ids else options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
     settings = widened(given, node_ids, registry)
     only = bool(config.getoption("grb_only"))
-    if config.option.markexpr == NOT_ASKED_FOR and (only or node_ids or update or pin_label):
+    if config.option.markexpr == NOT_ASKED_FOR and (only or node_ids or update):
         config.option.markexpr = ""  # that of addopts: the cases are asked for
     check_thresholds(settings, registry)
     left_out = _leaves_out(config, settings, node_ids, only=only)

@@ -158,9 +158,6 @@ def _baseline(settings: Settings) -> list[str]:
         found = "the same files, not measured" if baseline.same else _entries(baseline)
         return [f"grb base: {settings.base}, {found} ({settings.origins['grb_base']})"]
     what = _entries(baseline)
-    changed = len(baseline.saved.repinned)
-    if changed:
-        what += f", {count(changed, 'entry', 'entries')} changed since {baseline.saved.pin.name}"
     if baseline.writes:
         what = "to be written" if baseline.requested else "not there yet: to be written"
         what += ", nothing is compared"

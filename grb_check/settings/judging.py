@@ -15,7 +15,6 @@ from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand, known_
 from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
-from grb_check.gate.baselines.files import MAX_LABEL
 from grb_check.gate.expected_failures import (
     ExpectedFailure,
     parse_expected_failure,
@@ -24,7 +23,7 @@ from grb_check.gate.expected_failures import (
 from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_threshold
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.raw_values import RawValues, read_output
-from grb_check.settings.settings import COMMAND_LINE, INI, PIN_FLAG, UPDATE_FLAG, Settings
+from grb_check.settings.settings import COMMAND_LINE, INI, UPDATE_FLAG, Settings
 from grb_check.user_code.revisions import Revision, find_revision
 
 RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive
@@ -145,7 +144,6 @@ def read_baseline(
     shard: Shard | None,
     *,
     update: bool,
-    pin_label: str | bool | None = None,
 ) -> Baseline | None:
     """Return the baseline that is compared with or written; None if none is given, or `off`.
 
@@ -154,31 +152,22 @@ def read_baseline(
         models: of the run.
         shard: of the run.
         update: whether the baseline is to be written.
-        pin_label: label of its pin if that is to be moved to this run; True for one without.
 
     Raises:
-        UsageError: the file cannot be read, the run must not write it, or the pin is to be moved in
-            a run that writes no file.
+        UsageError: the file cannot be read, or the run must not write it.
     """
     off = raw.one("grb_baseline") == "off"
     path = None if off else read_output(raw, "grb_baseline")
     margin = read_margin(raw)
     if raw.one("grb_base") is not None:
-        _check_beside_base(raw, path, update=update or pin_label is not None)
+        _check_beside_base(raw, path, update=update)
         return None
-    label = None if pin_label is None else check_label(PIN_FLAG, pin_label)
     if path is None:
-        if update or label is not None:
-            flag = UPDATE_FLAG if update else PIN_FLAG
-            raise UsageError(f"{flag} needs the file to write; add --grb-baseline=FILE")
+        if update:
+            raise UsageError(f"{UPDATE_FLAG} needs the file to write; add --grb-baseline=FILE")
         return None
     model = models[0].label if len(models) == 1 else ""
-    baseline = open_baseline(path, margin, model, update=update, pin_label=label)
-    if label is not None and not baseline.writes:
-        raise UsageError(
-            f"{PIN_FLAG} moves the pin when the baseline is written, and this run only compares "
-            f"with {str(path)!r}; add {UPDATE_FLAG}, or leave {PIN_FLAG} out"
-        )
+    baseline = open_baseline(path, margin, model, update=update)
     if baseline.writes and shard is not None:
         raise UsageError(
             f"--grb-baseline {str(path)!r} cannot be written by shard {shard} of a run; let "
@@ -220,27 +209,6 @@ def read_base(raw: RawValues, shard: Shard | None) -> Revision | None:
             f"the models of the base; use --grb-jobs, or a file by --grb-baseline"
         )
     return find_revision(str(name), raw.here, raw.name("grb_base"))
-
-
-def check_label(flag: str, given: str | bool) -> str:
-    """Return the label of a pin without blanks around it; empty for a pin without one.
-
-    Args:
-        flag: of the option.
-        given: the label; True if the flag stands alone.
-
-    Raises:
-        UsageError: it is blank or too long, or has control characters.
-    """
-    if isinstance(given, bool):
-        return ""
-    label = given.strip()
-    if not 1 <= len(label) <= MAX_LABEL or not label.isprintable():
-        raise UsageError(
-            f"{flag}={reprlib.repr(given)} is not a label of 1 to {MAX_LABEL} printable "
-            f"characters; give one such as v1.2, or {flag} alone for a pin without a label"
-        )
-    return label
 
 
 def read_points(text: str, name: str, *, above: float | None = None) -> float:

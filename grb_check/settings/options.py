@@ -16,7 +16,6 @@ from grb_check.settings.settings import (
     INI,
     MISSING,
     OPTIONS,
-    PIN_FLAG,
     UPDATE_FLAG,
     Option,
     tagged,
@@ -49,14 +48,6 @@ def register(parser: pytest.Parser) -> None:
         action="store_true",
         help="write this run to the file of --grb-baseline instead of comparing with it",
     )
-    group.addoption(
-        PIN_FLAG,
-        metavar="LABEL",
-        nargs="?",
-        const=True,  # unlike the empty label of --grb-pin=
-        help="make the baseline file that this run writes its own pin, as at a release; later runs "
-        "are compared with the pin as well, however often the baseline is updated",
-    )
     parser.addini(
         JUNIT_PROPERTIES,
         "whether --junitxml has the figures as properties of each case (default: true); set it to "
@@ -88,11 +79,7 @@ def check_flags(parser: pytest.Parser, args: Sequence[str]) -> None:
 def in_use(config: pytest.Config) -> bool:
     """Whether the command line, or a model in the ini file, asks for the plugin."""
     flags = config.getoption("grb_only") or config.getoption("grb_update_baseline")
-    if (
-        flags
-        or config.getoption("grb_pin") is not None
-        or any(arg.startswith("grb::") for arg in config.args)
-    ):
+    if flags or any(arg.startswith("grb::") for arg in config.args):
         return True
     named = any(config.getoption(option.dest, None) is not None for option in OPTIONS)
     return named or bool(ini_value(config, "grb_model"))

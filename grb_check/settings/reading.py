@@ -61,7 +61,6 @@ def read(
     names: RegisteredNames,
     *,
     update: bool = False,
-    pin_label: str | bool | None = None,
 ) -> Settings:
     """Return the settings that raw values give.
 
@@ -72,12 +71,11 @@ def read(
         registry: resolves names of attacks.
         names: that plugins registered.
         update: whether the baseline is to be written.
-        pin_label: label of its pin if that is to be moved to this run; True for one without.
 
     Raises:
         UsageError: names the option, the value given and what is allowed.
     """
-    reading = Reading(read_raw(lookup, rootdir, here), registry, names, update, pin_label)
+    reading = Reading(read_raw(lookup, rootdir, here), registry, names, update)
     return Settings(
         **{attribute.name: getattr(reading, attribute.name) for attribute in fields(Settings)}
     )
@@ -93,7 +91,6 @@ class Reading:
         registry: resolves names of attacks.
         names: that plugins registered.
         update: whether the baseline is to be written.
-        pin_label: label of its pin if that is to be moved to this run; True for one without.
     """
 
     def __init__(
@@ -102,13 +99,11 @@ class Reading:
         registry: AttackRegistry,
         names: RegisteredNames,
         update: bool = False,
-        pin_label: str | bool | None = None,
     ) -> None:
         self._given = raw
         self._registry = registry
         self._names = names
         self._update = update
-        self._pin_label = pin_label
 
     @cached_property
     def _asked(self) -> list[str]:
@@ -230,9 +225,7 @@ class Reading:
 
     @cached_property
     def baseline(self) -> Baseline | None:
-        return read_baseline(
-            self._raw, self.models, self.shard, update=self._update, pin_label=self._pin_label
-        )
+        return read_baseline(self._raw, self.models, self.shard, update=self._update)
 
     @cached_property
     def base(self) -> Revision | None:

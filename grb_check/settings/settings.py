@@ -32,7 +32,6 @@ DEFAULT: Final = "default"
 MISSING: Final = object()
 
 UPDATE_FLAG: Final = "--grb-update-baseline"
-PIN_FLAG: Final = "--grb-pin"
 
 IniType: TypeAlias = Literal["string", "linelist", "int", "float", "bool"]
 # Groups of the page of the reference.

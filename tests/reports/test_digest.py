@@ -14,7 +14,6 @@ from record_factory import (
     entry,
     joint,
     measured,
-    pin,
     record,
     rich,
     view,
@@ -51,12 +50,11 @@ def test_no_case_is_not_green() -> None:
     [
         ({"together": [joint("d", "fail")]}, "14 of 15 cases of d: "),
         ({"together": [joint("d", "incomparable")]}, "the comparison says incomparable"),
-        ({"pin": pin(joint("d", "fail", text="lost since the pin v1"))}, "the pin v1"),
         ({"written": True, "asked": False, "path": "base.json"}, "there was no baseline"),
     ],
 )
 def test_failures_besides_the_cases_are_listed(changes: dict[str, Any], words: str) -> None:
-    """Joint comparisons with the baseline and with its pin; a baseline that was just written."""
+    """Joint comparisons with the baseline; a baseline that was just written."""
     found = of(entry(CASE, measured(CASE, 0.1)), baseline=baseline(**changes))
     assert [words in each.text for each in found.further] == [True]
     assert not found.green

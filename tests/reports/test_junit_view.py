@@ -43,7 +43,6 @@ def test_each_case_has_its_result(full: str) -> None:
     assert found[name, "medium/injection/rnd"] == ["Error"]
     assert found[name, "hard/injection/fgsm"] == ["Skipped"]
     assert found[name, "baseline"] == ["Failure"]
-    assert found[name, "pin"] == []
     assert found["grb", "tests/test_own.py::test_mine[hard]"] == ["Error"]
 
 

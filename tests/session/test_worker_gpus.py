@@ -49,13 +49,12 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> None:
         (_config(MODEL), "6"),
         (_config(MODEL, grb_device="cuda"), "6"),
         (_config({**MODEL, "grb_device": "auto"}), "6"),
-        (_config(grb_pin="", grb_device="cuda"), "6"),  # a pin without a label
         (_config(file_or_dir=["grb::cora"]), "6"),
         (_config(MODEL, grb_device="cuda:1"), "4,6,7"),
         (_config({**MODEL, "grb_device": "cpu"}), "4,6,7"),
         (_config(), "4,6,7"),
     ],
-    ids=["option", "ini", "cuda", "auto", "pin", "id", "indexed", "cpu", "unused"],
+    ids=["option", "ini", "cuda", "auto", "id", "indexed", "cpu", "unused"],
 )
 def test_a_worker_takes_its_gpu_if_the_user_names_none(config: Any, seen: str) -> None:
     """An index is the user's choice; a run without the plugin is not changed."""

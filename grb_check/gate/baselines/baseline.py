@@ -50,13 +50,11 @@ class Written:
         unchanged: whether the file was the same before.
         kept: number of entries of the file that the run did not make.
         losses: that it accepts.
-        notes: to report.
     """
 
     unchanged: bool
     kept: int
     losses: tuple[UpdateLoss, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +63,7 @@ class Baseline:
 
     The family-wise error rate `ALPHA` is divided before the run (Bonferroni): `JOINT_SHARE` of it
     among the models and datasets, the rest among the entries of the file. So each case is judged
-    when it has run, with the same result in every order, on every worker and in every shard. The
-    tests against the pin have an error rate of their own, see `compare_with_pin`.
+    when it has run, with the same result in every order, on every worker and in every shard.
 
     Attributes:
         path: of the file.
@@ -76,7 +73,6 @@ class Baseline:
         saved: the content of the file, whose keys always name the model.
         writes: whether this run writes the file, on request or because there is none.
         requested: whether writing was requested.
-        pin_label: label of the pin if it is moved to this run; None to leave it as it is.
         notes: to report.
         revision: that was measured in the same job; empty for a file.
         same: whether that has the files of the working tree, so that it is not measured.
@@ -89,7 +85,6 @@ class Baseline:
     saved: BaselineFile = field(default_factory=BaselineFile)
     writes: bool = False
     requested: bool = False
-    pin_label: str | None = None
     notes: tuple[str, ...] = ()
     revision: str = ""
     same: bool = False
@@ -209,16 +204,14 @@ class Baseline:
                 before = before.with_prefix(theirs, prefix)
             made = {k if is_own_test(k) else prefix + k: each for k, each in made.items()}
         labelled = [replace(loss, model=loss.model or self.model) for loss in losses]
-        new, notes = updated(before, made, named, labelled, label=self.pin_label)
+        new = updated(before, made, named, labelled)
         if new != self.saved:
             write_baseline(self.path, new)
         kept = len(new.entries) - len(made)
-        return Written(unchanged=new == self.saved, kept=kept, losses=losses, notes=notes)
+        return Written(unchanged=new == self.saved, kept=kept, losses=losses)
 
 
-def open_baseline(
-    path: Path, margin: float, model: str, *, update: bool, pin_label: str | None = None
-) -> Baseline:
+def open_baseline(path: Path, margin: float, model: str, *, update: bool) -> Baseline:
     """Return the baseline that the options ask for.
 
     Args:
@@ -226,7 +219,6 @@ def open_baseline(
         margin: in percentage points.
         model: label of the only model of the run; empty if there are several.
         update: whether to write it, and to compare with nothing.
-        pin_label: label of the pin, if the pin is to be moved to this run.
 
     Raises:
         UsageError: the file is damaged.
@@ -237,7 +229,6 @@ def open_baseline(
         model=model,
         requested=update,
         writes=update or not path.exists(),
-        pin_label=pin_label,
     )
     if not path.exists() or (update and not path.is_file()):  # reading a pipe would wait
         return new
@@ -246,7 +237,7 @@ def open_baseline(
     except UsageError as error:
         if not update:
             raise
-        lost = "its pin and entries of cases that this run does not have are lost"
+        lost = "entries of cases that this run does not have are lost"
         return replace(new, notes=(f"the file is replaced, and {lost}: {error}",))
     result = replace(new, saved=saved)
     if result.compared_model == model:

@@ -5,9 +5,8 @@ on, one field a line. `bits` has, for each case, the base64 of the zlib-compress
 each repeat the targets that were right before the attack, then those right after it
 (`numpy.packbits`, first target first). Figures are formed from the bits, and checked against them
 when the file is read. The id of a case names the model even if its run had no other, so that the
-entries of a model are found again in a run of several. A pin has the same of the cases whose pinned
-entry is another one; all others are pinned as they are in `cases`. `losses` has what the last
-update of each model and dataset lost.
+entries of a model are found again in a run of several. `losses` has what the last update of each
+model and dataset lost.
 
 A case of the baseline and of this run, and what can be compared of them.
 
@@ -41,10 +40,8 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.float64]
 
 
-MAX_LABEL: Final = 80  # characters of the label of a pin
 MAX_BYTES: Final = 100_000_000  # of the bits of one case, so that a damaged file cannot fill memory
 Count = Annotated[int, msgspec.Meta(ge=1, le=8 * MAX_BYTES)]
-Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL)]
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,28 +67,15 @@ class Figures(_Part, frozen=True):
 
 
 class StoredLoss(_Part, frozen=True):
-    """Loss of attacked accuracy that an update accepted, in points; None if it is unknown.
+    """Loss of attacked accuracy that an update accepted, in points.
 
     Attributes:
         cases: number of cases of the update.
         replaced: the loss against the entries that it replaced.
-        since_pin: the loss against the pin of that time.
-        pin: label of that pin.
     """
 
     cases: Count
-    replaced: float | None
-    since_pin: float | None
-    pin: Label
-
-
-class PinContent(_Part, frozen=True):
-    """The pin in the file: only the entries that are not those of `BaselineContent`."""
-
-    label: Label
-    versions: dict[str, str]
-    cases: dict[str, Figures]
-    bits: dict[str, str]
+    replaced: float
 
 
 class BaselineContent(_Part, frozen=True):
@@ -106,7 +90,6 @@ class BaselineContent(_Part, frozen=True):
     losses: dict[str, StoredLoss]
     cases: dict[str, Figures]
     bits: dict[str, str]
-    pin: PinContent
 
 
 T = TypeVar("T")
@@ -161,27 +144,7 @@ class BaselineCase:
         return tuple(_ones(bits) / self.targets for bits in self.after)
 
 
-BASELINE: Final = FileKind(name="baseline", type=BaselineContent, format=5, wanted=WANTED)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pin:
-    """A second reference, which updates of the baseline leave as it is.
-
-    Attributes:
-        label: such as a release; may be empty.
-        versions: of the packages that it was measured with, by name.
-        entries: by their key in the file; those of all cases of the file.
-    """
-
-    label: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    entries: Mapping[str, BaselineCase] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """`the pin`, and its label if it has one."""
-        return f"the pin {self.label}".rstrip()
+BASELINE: Final = FileKind(name="baseline", type=BaselineContent, format=6, wanted=WANTED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,21 +154,14 @@ class BaselineFile:
     Attributes:
         entries: by their key: `model@` and the case, or the node id of a user's own test.
         versions: of the packages that it was measured with, by name.
-        pin: of the file.
         losses: of the last update, by `model@dataset`.
         digest: of the content that was read; empty otherwise.
     """
 
     entries: Mapping[str, BaselineCase] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    pin: Pin = field(default_factory=Pin)
     losses: Mapping[str, StoredLoss] = field(default_factory=dict)
     digest: str = ""
-
-    @property
-    def repinned(self) -> frozenset[str]:
-        """The keys of the cases whose pinned entry is not that of the baseline."""
-        return frozenset(key for key, each in self.pin.entries.items() if each != self.entries[key])
 
     @property
     def groups(self) -> Counter[tuple[str, str]]:
@@ -226,8 +182,7 @@ class BaselineFile:
             rest = {key: each for key, each in given.items() if key not in moved}
             return {**rest, **{new + key.removeprefix(old): given[key] for key in moved}}
 
-        pin = replace(self.pin, entries=named(self.pin.entries))
-        return replace(self, entries=named(self.entries), pin=pin, losses=named(self.losses))
+        return replace(self, entries=named(self.entries), losses=named(self.losses))
 
 
 def is_own_test(key: str) -> bool:
@@ -263,19 +218,12 @@ def write_baseline(path: Path, saved: BaselineFile) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    pinned = {key: saved.pin.entries[key] for key in saved.repinned}
     content = BaselineContent(
         about=ABOUT,
         versions=dict(saved.versions),
         losses=dict(sorted(saved.losses.items())),
         cases=_all_figures(saved.entries),
         bits=_all_packed(saved.entries),
-        pin=PinContent(
-            label=saved.pin.label,
-            versions=dict(saved.pin.versions),
-            cases=_all_figures(pinned),
-            bits=_all_packed(pinned),
-        ),
     )
     write_output(path, encode(BASELINE, content, saved.versions["grb_check"]).encode())
 
@@ -287,18 +235,13 @@ def read_baseline(path: Path) -> BaselineFile:
         UsageError: it is not a baseline, is of another format, or its bits and figures differ.
     """
     content = read(BASELINE, path)
-    pin = content.pin
     try:
         entries = _entries(content.cases, content.bits)
-        pinned = _entries(pin.cases, pin.bits, "the pin's ")
-        if set(pinned) - set(entries):
-            raise ValueError(f"{min(set(pinned) - set(entries))!r} is in the pin alone")
     except ValueError as error:
         raise UsageError(f"baseline {str(path)!r} is damaged: {error}; {WANTED}") from None
     return BaselineFile(
         entries=entries,
         versions=content.versions,
-        pin=Pin(label=pin.label, versions=pin.versions, entries={**entries, **pinned}),
         losses=content.losses,
         digest=digest_of(content),
     )

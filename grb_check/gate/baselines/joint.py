@@ -1,10 +1,4 @@
-"""Compare all cases of each model and dataset with saved entries. Needs entries only, no run.
-
-The pin: a second reference in the baseline file, which updates of the baseline leave as it is.
-
-A baseline that is updated after each commit accepts any number of losses within the margin. The pin
-shows their sum. Needs entries only, no run.
-"""
+"""Compare all cases of each model and dataset with saved entries. Needs entries only, no run."""
 
 from __future__ import annotations
 
@@ -22,7 +16,6 @@ from grb_check.gate.baselines.files import (
     BaselineCase,
     BaselineFile,
     Pair,
-    Pin,
     StoredLoss,
     why_incomparable,
 )
@@ -191,7 +184,7 @@ def _pairs(
     return pairs
 
 
-PIN_ALPHA: Final = 0.05  # family-wise error rate of the tests against the pin, besides the others
+UPDATE_ALPHA: Final = 0.05  # family-wise error rate of the losses that an update accepts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,21 +204,19 @@ class Loss:
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateLoss:
-    """Losses that an update of the baseline accepts for one model and dataset.
+    """The loss that an update of the baseline accepts for one model and dataset.
 
     Attributes:
         model: its label in case ids; empty if the run has one model.
         dataset: name.
         cases: number of cases of the run.
-        replaced: the loss against the file that is replaced; None if no case is comparable.
-        since_pin: the loss against its pin; None likewise.
+        replaced: the loss against the file that is replaced.
     """
 
     model: str
     dataset: str
     cases: int
-    replaced: Loss | None
-    since_pin: Loss | None
+    replaced: Loss
 
     @property
     def name(self) -> str:
@@ -233,29 +224,9 @@ class UpdateLoss:
         return group_name((self.model, self.dataset))
 
     @property
-    def texts(self) -> list[str]:
-        """The figures of both losses, a sentence each, after the cases that they are of."""
-        result = [each for each in (self.replaced, self.since_pin) if each is not None]
-        return [f"{scope(each.cases, self.cases, self.name)}: {each.text}" for each in result]
-
-
-def compare_with_pin(
-    saved: BaselineFile, now: Mapping[Case, BaselineCase], planned: Iterable[Case], margin: float
-) -> tuple[JointComparison, ...]:
-    """Compare all cases of each model and dataset with the pin, where it is not the baseline.
-
-    Whether a model lost more than the margin since the pin is another question than whether it did
-    since the baseline. It has an error rate of its own: `PIN_ALPHA`, divided among the models and
-    datasets that have an entry in the pin that is not the baseline's.
-
-    Args:
-        saved: the baseline file.
-        now: entries of a run.
-        planned: the cases of the whole run, whose models and datasets share the error rate.
-        margin: tolerated loss of accuracy, in percentage points.
-    """
-    groups = groups_with_entries(planned, saved.repinned)
-    return _with_pin(saved.pin, now, groups, margin)
+    def text(self) -> str:
+        """The figures of the loss, after the cases that they are of."""
+        return f"{scope(self.replaced.cases, self.cases, self.name)}: {self.replaced.text}"
 
 
 def update_losses(
@@ -269,25 +240,15 @@ def update_losses(
         margin: of the comparisons in the text.
     """
     groups = groups_of(sorted(now, key=lambda each: each.order))
-    result = compare_groups(saved.entries, now, groups, margin=margin, alpha=PIN_ALPHA)
-    replaced = {
-        (each.model, each.dataset): _loss(_against(each, "the replaced baseline"))
-        for each in result
-    }
-    pinned = {
-        (each.model, each.dataset): _loss(each)
-        for each in _with_pin(saved.pin, now, groups, margin)
-    }
+    joint = compare_groups(saved.entries, now, groups, margin=margin, alpha=UPDATE_ALPHA)
     return tuple(
         UpdateLoss(
-            model=group[0],
-            dataset=group[1],
-            cases=cases,
-            replaced=replaced.get(group),
-            since_pin=pinned.get(group),
+            model=each.model,
+            dataset=each.dataset,
+            cases=groups[each.model, each.dataset],
+            replaced=_loss(each),
         )
-        for group, cases in groups.items()
-        if group in replaced or group in pinned
+        for each in joint
     )
 
 
@@ -296,88 +257,34 @@ def updated(
     made: Mapping[str, BaselineCase],
     versions: Mapping[str, str],
     losses: Iterable[UpdateLoss] = (),
-    *,
-    label: str | None = None,
-) -> tuple[BaselineFile, tuple[str, ...]]:
-    """Return the content of a baseline file after an update, and notes to report.
+) -> BaselineFile:
+    """Return the content of a baseline file after an update.
 
     An entry that differs in its time only is left as it was, so that an unchanged model gives the
-    same file. New cases are added to the pin. Pinned entries that can no longer be compared with
-    are replaced.
+    same file.
 
     Args:
         saved: the content before.
         made: entries of the run, by their key in the file.
         versions: of the packages that the run was made with.
         losses: see `update_losses`; they name the model.
-        label: of the pin, if it is moved to this content; None to leave the pin as it is.
     """
     entries = dict(saved.entries)
     for key, entry in made.items():
         was = entries.get(key)
         entries[key] = was if was is not None and _same(was, entry) else entry
-    stored = {loss.name: _stored(loss, saved.pin.label) for loss in losses}
-    new = BaselineFile(entries=entries, versions=dict(versions), losses={**saved.losses, **stored})
-    pin, notes = _kept(saved.pin, entries)
-    if label is not None or not saved.pin.entries:
-        pin, notes = Pin(label=label or "", versions=dict(versions), entries=entries), ()
-    if label is not None:
-        notes = (f"{pin.name} is now this file",)
-    if (entries, new.versions, pin) == (saved.entries, saved.versions, saved.pin):
-        return saved, notes
-    return replace(new, pin=pin), notes
-
-
-def _kept(pin: Pin, entries: Mapping[str, BaselineCase]) -> tuple[Pin, tuple[str, ...]]:
-    """Return the pin for these entries of the baseline."""
-    pinned, gone = {}, {}
-    for key, entry in entries.items():
-        was = pin.entries.get(key, entry)
-        why = why_incomparable(was, entry)
-        if why:
-            gone[key] = why
-        pinned[key] = entry if why or _same(was, entry) else was
-    notes = []
-    if gone:
-        (key, why), more = next(iter(sorted(gone.items()))), len(gone) - 1
-        others = f" and {more} more" if more else ""
-        noun = "entry" if len(gone) == 1 else "entries"
-        notes.append(
-            f"{len(gone)} {noun} of {pin.name} replaced by this run's, since they cannot be "
-            f"compared ({key}: {why}{others}); losses before this run no longer count for them"
-        )
-    return replace(pin, entries=pinned), tuple(notes)
-
-
-def _with_pin(
-    pin: Pin, now: Mapping[Case, BaselineCase], groups: Mapping[ModelOnDataset, int], margin: float
-) -> tuple[JointComparison, ...]:
-    result = compare_groups(pin.entries, now, groups, margin=margin, alpha=PIN_ALPHA)
-    return tuple(_against(each, pin.name) for each in result)
-
-
-def _against(joint: JointComparison, what: str) -> JointComparison:
-    """Return the comparison with the name of its reference in the text.
-
-    A loss that is one of clean accuracy fails it: no other test is against that reference.
-    """
-    found = joint.comparison
-    text = found.text.replace("the baseline", what)
-    result = "fail" if found.explained else found.result
-    return replace(joint, comparison=replace(found, text=text, result=result))
+    if (entries, dict(versions)) == (saved.entries, saved.versions):
+        return saved
+    stored = {
+        loss.name: StoredLoss(cases=loss.cases, replaced=round(loss.replaced.points, 2) + 0.0)
+        for loss in losses
+    }
+    return BaselineFile(entries=entries, versions=dict(versions), losses={**saved.losses, **stored})
 
 
 def _loss(joint: JointComparison) -> Loss:
-    points = joint.comparison.loss or 0.0
-    return Loss(cases=joint.compared, points=points, text=joint.comparison.text)
-
-
-def _stored(loss: UpdateLoss, pin: str) -> StoredLoss:
-    replaced, since = (
-        None if each is None else round(each.points, 2) + 0.0
-        for each in (loss.replaced, loss.since_pin)
-    )
-    return StoredLoss(cases=loss.cases, replaced=replaced, since_pin=since, pin=pin)
+    text = joint.comparison.text.replace("the baseline", "the replaced baseline")
+    return Loss(cases=joint.compared, points=joint.comparison.loss or 0.0, text=text)
 
 
 def _same(one: BaselineCase, other: BaselineCase) -> bool:

@@ -25,7 +25,6 @@ from grb_check.gate.baselines.joint import (
     JointComparison,
     ModelOnDataset,
     UpdateLoss,
-    compare_with_pin,
     groups_of,
 )
 
@@ -42,17 +41,11 @@ def environment_notes(
     """
     saved, notes = baseline.saved, []
     if saved.versions:
-        notes += _other_versions("baseline", saved.versions, environment)
+        notes += _other_versions(saved.versions, environment)
     return notes + _other_perturbations(baseline, rows)
 
 
-def pin_notes(baseline: Baseline, environment: Mapping[str, str]) -> list[str]:
-    """Return the differences to the environment of the pin, which no run has to be in."""
-    saved = baseline.saved
-    return _other_versions("pin", saved.pin.versions, environment) if saved.repinned else []
-
-
-def _other_versions(what: str, was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def _other_versions(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return a note if a version, or the processor, has changed."""
     changed = [
         f"{name} {was.get(name, 'unknown')}, now {now[name]}"
@@ -61,7 +54,7 @@ def _other_versions(what: str, was: Mapping[str, str], now: Mapping[str, str]) -
     ]
     if was.get(PACK) != now.get(PACK):
         changed.append(f"pack {was.get(PACK, 'none')}, now {now.get(PACK, 'none')}")
-    text = f"the {what} was measured in another environment: {'; '.join(changed)}"
+    text = f"the baseline was measured in another environment: {'; '.join(changed)}"
     return [text] if changed else []
 
 
@@ -203,7 +196,6 @@ class BaselineResult:
     Attributes:
         baseline: of the run.
         joint: the verdicts on all cases of each model and dataset that has an entry, or should.
-        pinned: those against the pin, where it is not the baseline.
         environment: the checks of each dataset, if its environment has to be the baseline's.
         losses: that this run accepted by writing the file.
         unused: keys of entries that no case of the run has.
@@ -215,7 +207,6 @@ class BaselineResult:
 
     baseline: Baseline
     joint: tuple[JointComparison, ...] = ()
-    pinned: tuple[JointComparison, ...] = ()
     losses: tuple[UpdateLoss, ...] = ()
     unused: tuple[str, ...] = ()
     written: int | None = None
@@ -262,7 +253,6 @@ def baseline_result(
     few = [] if baseline.revision else _few_repeats(baseline.entries)
     notes = [*_nothing_judged(rows), *few, *baseline.notes]
     notes += environment_notes(baseline, rows, environment)
-    notes += pin_notes(baseline, environment)
     if unused and not baseline.revision:
         some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
         notes.append(
@@ -287,7 +277,6 @@ def baseline_result(
     return BaselineResult(
         baseline=baseline,
         joint=joint,
-        pinned=compare_with_pin(baseline.seen, now, planned, baseline.margin),
         unused=unused,
         notes=tuple(notes),
     )
@@ -350,7 +339,7 @@ def _written(
     text = f"{entries} written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")
     if result.unchanged:
         text = f"{shown(baseline.path)} unchanged: {entries} of this run already there"
-    notes = [text, *result.notes, *_few_repeats(created), *baseline.notes]
+    notes = [text, *_few_repeats(created), *baseline.notes]
     if kept:
         notes += environment_notes(baseline, (), environment)
     return BaselineResult(

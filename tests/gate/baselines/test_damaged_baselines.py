@@ -27,12 +27,7 @@ ENTRIES = {
     "x/full/injection/rnd+budget=0.1": accuracies([0.9, 0.8, 1.0], targets=50),
     "tests/test_it.py::test_own[a]": accuracies([0.25], targets=4),
 }
-PINNED = {
-    "x/easy/injection/pgd": accuracies([0.6, 0.7, 0.5], targets=13),
-    "x/full/injection/rnd+budget=0.1": accuracies([0.9, 0.9], targets=40),
-}
-LOSS = StoredLoss(cases=2, replaced=0.4, since_pin=None, pin="v1")
-FILE = replace(saved(ENTRIES, PINNED, "v1"), losses={"x": LOSS})
+FILE = replace(saved(ENTRIES), losses={"x": StoredLoss(cases=2, replaced=0.4)})
 
 
 @pytest.fixture
@@ -50,7 +45,7 @@ def outcome(path: Path, raw: bytes) -> BaselineFile | None:
     except UsageError as error:
         refused(str(error), path)
         return None
-    for name, entry in (*found.entries.items(), *found.pin.entries.items()):
+    for name, entry in found.entries.items():
         assert entry.repeats == len(entry.weights) == len(entry.perturbations)
         assert all(0.0 <= each <= 1.0 for each in (*entry.clean, *entry.attacked))
         now = ENTRIES.get(name, ENTRIES["x/easy/injection/pgd"])
@@ -60,7 +55,7 @@ def outcome(path: Path, raw: bytes) -> BaselineFile | None:
         compare_jointly(pairs[:1], 2.0, 0.01)
     write_baseline(path, replace(found, versions=VERSIONS))
     again = read_baseline(path)
-    assert (again.entries, again.pin, again.losses) == (found.entries, found.pin, found.losses)
+    assert (again.entries, again.losses) == (found.entries, found.losses)
     return replace(found, digest="")
 
 
