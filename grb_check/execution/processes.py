@@ -107,13 +107,13 @@ def _begin(folder: str, gpu: str | None) -> None:
     _write_to(Path(folder) / f"{os.getpid()}.txt")
     if gpu is not None:
         os.environ[VISIBLE] = gpu
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     with suppress(Exception):  # the first task tells what is wrong
         # Importing torch takes seconds, which all processes spend at the same time.
         importlib.import_module("grb_check.evaluation.evaluator")
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """End this process when the one that started it has ended."""
     while os.getppid() == parent:
         time.sleep(_PARENT)

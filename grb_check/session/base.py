@@ -34,7 +34,7 @@ from grb_check.settings.raw_values import RawValues, read_raw
 from grb_check.settings.settings import OPTIONS, UPDATE_FLAG
 from grb_check.store.place import open_store
 from grb_check.store.store import Store
-from grb_check.user_code.revisions import Revision, working_digest, worktree
+from grb_check.user_code.revisions import Revision, remove_stale, working_digest, worktree
 
 VARIABLE: Final = "GRB_CHECK_BASE"  # of the environment of the run at the base
 PLUGIN: Final = "grb_check.session.base_process"
@@ -88,6 +88,7 @@ def base_baseline(
     assert revision is not None
     raw = read_raw(options.lookup(config), config.rootpath, config.invocation_params.dir)
     side = _Side(revision=revision, raw=raw, plan=plan)
+    remove_stale(revision.top)
     same = revision.digest == working_digest(revision.top)
     entries: dict[str, BaselineCase] = {}
     failures: dict[str, str] = {}

@@ -11,21 +11,19 @@ import json
 import os
 import sys
 import threading
-import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
+from grb_check.execution.processes import end_with
 from grb_check.session.base import VARIABLE, files_below
-
-LOOK: Final = 1.0  # seconds between two looks at the process that started this one
 
 
 def pytest_configure() -> None:
     about = _about()
-    threading.Thread(target=_end_with, args=(about["parent"],), daemon=True).start()
+    threading.Thread(target=end_with, args=(about["parent"],), daemon=True).start()
     if _is_missing(about["target"]):
         _answer(missing=True)
         pytest.exit("the model is not at this revision", returncode=int(pytest.ExitCode.OK))
@@ -65,10 +63,3 @@ def _is_missing(target: str) -> bool:
             return True
         result = getattr(result, each)
     return False
-
-
-def _end_with(parent: int) -> None:
-    """End this process when the one that started it has ended."""
-    while os.getppid() == parent:
-        time.sleep(LOOK)
-    os._exit(1)

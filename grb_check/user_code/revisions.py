@@ -134,12 +134,9 @@ def working_digest(top: Path) -> str:
 def worktree(revision: Revision) -> Iterator[Path]:
     """Copy the files of a revision to a folder outside the repository, and remove it at the end.
 
-    Folders of processes that were killed are removed first.
-
     Raises:
         UsageError: git cannot make it.
     """
-    _remove_stale(revision.top)
     parent = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
     folder = parent / revision.top.name
     try:
@@ -149,7 +146,7 @@ def worktree(revision: Revision) -> Iterator[Path]:
         _remove(revision.top, folder)
 
 
-def _remove_stale(top: Path) -> None:
+def remove_stale(top: Path) -> None:
     """Remove the worktrees of processes that have ended without doing so."""
     for line in _run(top, "worktree", "list", "--porcelain").splitlines():
         kind, _, text = line.partition(" ")
@@ -162,6 +159,8 @@ def _remove_stale(top: Path) -> None:
 
 
 def _is_alive(process: int) -> bool:
+    if os.name == "nt":  # where a signal of this number would end it
+        return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -14,6 +14,7 @@ from grb_check.errors import UsageError
 from grb_check.user_code.revisions import (
     PREFIX,
     find_revision,
+    remove_stale,
     working_digest,
     worktree,
 )
@@ -134,8 +135,8 @@ def test_copies_of_processes_that_were_killed_are_removed(repository: Path, tmp_
     users = tmp_path / "users"
     for each in (stale, alive, users):
         git(repository, "worktree", "add", "--quiet", "--detach", str(each))
-    with worktree(find_revision("main", repository, "--grb-base")):
-        assert not stale.parent.exists()
-        assert alive.exists()
-        assert users.exists()
+    remove_stale(repository)
+    assert not stale.parent.exists()
+    assert alive.exists()
+    assert users.exists()
     assert git(repository, "worktree", "list").count("\n") == 2
