@@ -195,7 +195,7 @@ class FinishedMeasurements:
                 kind="measurement",
                 model=f"{subject.target} {sorted(subject.args.items())!r}",
                 sources=self._sources_of(subject.target),
-                packages=_packages(tuple(sys.path)),
+                packages=packages_digest(tuple(sys.path)),
                 environment=repr(sorted(evaluator.environment.items())),
                 case=replace(case, model="").id,
                 facts=repr(facts),
@@ -220,7 +220,7 @@ class FinishedMeasurements:
 
 
 @cache
-def _packages(_path: tuple[str, ...]) -> str:
+def packages_digest(_path: tuple[str, ...]) -> str:
     """Return a digest of the names and versions of all packages in these directories.
 
     Reading them takes a third of a second.

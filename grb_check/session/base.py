@@ -20,10 +20,10 @@ from typing import Any, Final
 
 import pytest
 
-from grb_check import __version__, datasets
+from grb_check import datasets
 from grb_check.attacks.names import base_name
 from grb_check.errors import UsageError
-from grb_check.files.versions import versions
+from grb_check.execution.tasks import packages_digest
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import BaselineCase, BaselineFile, read_baseline
 from grb_check.session.planning import SessionPlan
@@ -41,7 +41,7 @@ PLUGIN: Final = "grb_check.session.base_process"
 WAIT: Final = 0.2  # seconds between two looks at that run
 LAST: Final = 6  # lines of a failed run that are shown
 ENDED: Final = (0, 1)  # exit statuses of a run that has measured: passed, and with failures
-SAME_FOR_BOTH: Final = ("grb_split", "grb_training", "grb_features", "grb_device", "grb_jobs")
+SAME_FOR_BOTH: Final = ("grb_split", "grb_training", "grb_features", "grb_device")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +52,13 @@ class _Side:
         revision: to measure.
         raw: values of the options.
         plan: of this run.
+        environment: that figures depend on, by name.
     """
 
     revision: Revision
     raw: RawValues
     plan: SessionPlan
+    environment: Mapping[str, str]
 
     def moved(self, path: Path, folder: Path) -> Path:
         """Return the same place in the copy `folder`; the path itself outside the repository."""
@@ -71,13 +73,17 @@ class _Side:
 
 
 def base_baseline(
-    config: pytest.Config, plan: SessionPlan, show: Callable[[str], None]
+    config: pytest.Config,
+    plan: SessionPlan,
+    environment: Mapping[str, str],
+    show: Callable[[str], None],
 ) -> Baseline:
     """Return what the models of a run leave at its base, as a baseline.
 
     Args:
         config: pytest's.
         plan: of the run, whose settings have a base.
+        environment: of the run, by name, see `measured_with`.
         show: is told several times a second how far it is.
 
     Raises:
@@ -87,7 +93,7 @@ def base_baseline(
     revision = settings.base
     assert revision is not None
     raw = read_raw(options.lookup(config), config.rootpath, config.invocation_params.dir)
-    side = _Side(revision=revision, raw=raw, plan=plan)
+    side = _Side(revision=revision, raw=raw, plan=plan, environment=environment)
     remove_stale(revision.top)
     same = revision.digest == working_digest(revision.top)
     entries: dict[str, BaselineCase] = {}
@@ -125,8 +131,8 @@ def _key(store: Store, side: _Side, model: ModelSpec) -> str:
         kind="base",
         files=side.revision.digest,
         arguments=repr(arguments),
-        environment=repr(sorted(versions().items())),
-        version=__version__,
+        environment=repr(sorted(side.environment.items())),
+        packages=packages_digest(tuple(sys.path)),
     )
 
 
@@ -165,6 +171,7 @@ def _measured(
             *("-c", str(out / "pytest.ini")),
             f"--rootdir={side.moved(config.rootpath, folder)}",
             *_options(side, model, folder),
+            *(f"--grb-jobs={each}" for each in side.raw.texts("grb_jobs")),
             *(f"--grb-baseline={out / 'base.json'}", UPDATE_FLAG, "--grb-only"),
             *("--grb-max-drop=1", "--grb-min-clean=0", "--grb-evidence=off"),
         ]

@@ -235,7 +235,8 @@ class Run:
                 "--grb-base and pytest-xdist: leave -n away, or give -n 0; --grb-jobs measures in "
                 "several processes"
             )
-        baseline = base_baseline(self._config, self.plan, self.runner.show)
+        runner = self.runner
+        baseline = base_baseline(self._config, self.plan, runner.environment, runner.show)
         self.plan = replace(self.plan, settings=replace(self.plan.settings, baseline=baseline))
         self.runner.plan = self.plan
 
