@@ -52,13 +52,13 @@ class _Side:
         revision: to measure.
         raw: values of the options.
         plan: of this run.
-        environment: that figures depend on, by name.
+        known: what figures depend on, by name: see `base_baseline`.
     """
 
     revision: Revision
     raw: RawValues
     plan: SessionPlan
-    environment: Mapping[str, str]
+    known: Mapping[str, str]
 
     def moved(self, path: Path, folder: Path) -> Path:
         """Return the same place in the copy `folder`; the path itself outside the repository."""
@@ -75,7 +75,7 @@ class _Side:
 def base_baseline(
     config: pytest.Config,
     plan: SessionPlan,
-    environment: Mapping[str, str],
+    known: Mapping[str, str],
     show: Callable[[str], None],
 ) -> Baseline:
     """Return what the models of a run leave at its base, as a baseline.
@@ -83,7 +83,7 @@ def base_baseline(
     Args:
         config: pytest's.
         plan: of the run, whose settings have a base.
-        environment: of the run, by name, see `measured_with`.
+        known: environment of the run, see `measured_with`, and fingerprints of its datasets.
         show: is told several times a second how far it is.
 
     Raises:
@@ -93,26 +93,26 @@ def base_baseline(
     revision = settings.base
     assert revision is not None
     raw = read_raw(options.lookup(config), config.rootpath, config.invocation_params.dir)
-    side = _Side(revision=revision, raw=raw, plan=plan, environment=environment)
+    side = _Side(revision=revision, raw=raw, plan=plan, known=known)
     remove_stale(revision.top)
     same = revision.digest == working_digest(revision.top)
     entries: dict[str, BaselineCase] = {}
     failures: dict[str, str] = {}
     if not same:
         store = open_store(settings.store)
-        known: dict[str, BaselineFile | str | None] = {
+        found: dict[str, BaselineFile | str | None] = {
             model.label: _stored(store, side, model) for model in settings.models
         }
-        missing = [model for model in settings.models if known[model.label] is None]
+        missing = [model for model in settings.models if found[model.label] is None]
         if missing:
             with worktree(revision) as folder:
                 for model in missing:
-                    known[model.label] = _measured(config, side, model, folder, store, show)
-        for label, found in known.items():
-            if isinstance(found, str):
-                failures[label] = found
-            elif found is not None:
-                entries |= found.entries
+                    found[model.label] = _measured(config, side, model, folder, store, show)
+        for label, each in found.items():
+            if isinstance(each, str):
+                failures[label] = each
+            elif each is not None:
+                entries |= each.entries
     return Baseline(
         path=Path(str(revision)),
         margin=read_margin(raw),
@@ -131,7 +131,7 @@ def _key(store: Store, side: _Side, model: ModelSpec) -> str:
         kind="base",
         files=side.revision.digest,
         arguments=repr(arguments),
-        environment=repr(sorted(side.environment.items())),
+        known=repr(sorted(side.known.items())),
         packages=packages_digest(tuple(sys.path)),
     )
 

@@ -221,7 +221,7 @@ class Run:
         if is_worker(self._config) or self._config.option.collectonly:
             return
         self.runner.check()
-        if self.plan.settings.base is not None:
+        if self.plan.settings.base is not None and self.plan.cases.own:
             self._measure_base()
 
     def _measure_base(self) -> None:
@@ -236,7 +236,8 @@ class Run:
                 "several processes"
             )
         runner = self.runner
-        baseline = base_baseline(self._config, self.plan, runner.environment, runner.show)
+        known = runner.environment | runner.fingerprints
+        baseline = base_baseline(self._config, self.plan, known, runner.show)
         self.plan = replace(self.plan, settings=replace(self.plan.settings, baseline=baseline))
         self.runner.plan = self.plan
 

@@ -158,6 +158,7 @@ class CaseRunner:
         self._terminal: Ticker | LogLines | None = None
         self._remote: Measuring | None = None  # by workers
         self.kept_here: list[str] = []  # names of models that cannot be sent to other processes
+        self.fingerprints: dict[str, str] = {}  # of the datasets that were checked
 
     def check(self) -> None:
         """Load every dataset and build every untrained model once, before any test runs.
@@ -175,6 +176,7 @@ class CaseRunner:
         for case, result in checked.items():
             self._definitions[settings.model(case.model).label] = result.definition
             check_data(self.plan.boards, case.dataset, result.fingerprint)
+            self.fingerprints[case.dataset] = result.fingerprint
 
     def show(self, text: str) -> None:
         """Show how far something is; call it often."""
