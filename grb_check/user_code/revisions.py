@@ -21,6 +21,10 @@ from grb_check.errors import UsageError
 
 PREFIX: Final = "grb_check-base-"  # of folders of worktrees; the process that made it follows
 TEXTS: Final = (".md", ".rst")  # files that no model depends on
+OF_HOOKS: Final = (  # set by a hook of git that runs the tests, for another purpose
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"),
+)
 SEEN: Final = 12  # digits of a commit, as shown
 
 
@@ -61,12 +65,13 @@ def find_revision(name: str, here: Path, option: str) -> Revision:
     given = f"{option}={name}"
     if shutil.which("git") is None:
         raise UsageError(f"{given} needs git, which is not installed here")
-    top = _asked(here, "rev-parse", "--show-toplevel")
-    if not top:
+    try:
+        top = _run(here, "rev-parse", "--show-toplevel").strip()
+    except UsageError as error:
         raise UsageError(
-            f"{given}: {here} lies in no git repository; run it inside one, or compare with a file "
-            f"by --grb-baseline"
-        )
+            f"{given}: {error}; run it inside a repository, or compare with a file by "
+            f"--grb-baseline"
+        ) from None
     first, dots, second = name.partition("...")
     if name.startswith("-"):
         commit = ""
@@ -195,8 +200,7 @@ def _run(here: Path, *words: str, apart: Mapping[str, str] | None = None) -> str
     Raises:
         UsageError: it fails.
     """
-    # A hook of git that runs the tests sets GIT_DIR and GIT_INDEX_FILE, for another purpose.
-    inherited = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+    inherited = {name: text for name, text in os.environ.items() if name not in OF_HOOKS}
     done = subprocess.run(
         ["git", *words],
         cwd=here,

@@ -86,7 +86,7 @@ def test_a_shallow_clone_is_told_how_to_get_the_history(repository: Path, tmp_pa
 def test_a_folder_without_a_repository_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UsageError, match="no git repository"):
+    with pytest.raises(UsageError, match="not a git repository"):
         found(tmp_path, "main")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="git, which is not installed"):
