@@ -265,7 +265,7 @@ def _options(side: _Side, model: ModelSpec, folder: Path) -> list[str]:
         *(f"--grb-case={each}" for each in raw.texts("grb_case")),
         f"--grb-repeats={settings.repeats}",
         *(f"--grb-data={side.existing(each, folder)}" for each in settings.places.folders),
-        f"--grb-store={'off' if settings.store is None else settings.store.location}",
+        f"--grb-store={'off' if settings.store is None else settings.store.text}",
     ]
     for option in OPTIONS:
         if option.dest in SAME_FOR_BOTH and raw.texts(option.dest):

@@ -34,6 +34,11 @@ class StorePlace:
     read_only: bool = False
 
     @property
+    def text(self) -> str:
+        """What `place_of` reads as this place."""
+        return f"{self.location}{READ_ONLY}" if self.read_only else self.location
+
+    @property
     def cache(self) -> Path | None:
         """Folder in front of a URL; None for a folder.
 

@@ -51,3 +51,11 @@ def test_a_missing_package_is_named_before_any_work(
     monkeypatch.setattr(place_module, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=f"needs a package that is missing: .*{message}"):
         place_of(text, "store")
+
+
+@pytest.mark.parametrize("given", ["/a/store", "/a/store?mode=read"])
+def test_the_text_of_a_place_names_it_again(given: str) -> None:
+    """So that a process which is given it writes to no store that is only read."""
+    place = place_of(given, "--grb-store")
+    assert place.read_only == given.endswith("read")
+    assert place_of(place.text, "--grb-store") == place

@@ -88,6 +88,7 @@ def _other_perturbations(baseline: Baseline, rows: Sequence[CaseRecord]) -> list
 
 SHOWN: Final = 3  # models and datasets of the baseline that the text names
 ADVICE: Final = "run what the baseline has, or accept this run with --grb-update-baseline"
+BASE_ADVICE: Final = "name a base with the same data and attacks, or run without one this time"
 
 
 def uncompared(
@@ -166,7 +167,7 @@ def _text(baseline: Baseline, rows: Sequence[CaseRecord], model: str) -> str:
     here = _of(len(rows), model, dataset)
     return (
         f"nothing was compared: the baseline has {_content(baseline)}; this run has {here}: "
-        f"{', '.join(reported)}; {ADVICE}"
+        f"{', '.join(reported)}; {BASE_ADVICE if baseline.revision else ADVICE}"
     )
 
 
