@@ -24,7 +24,6 @@ from grb_check.cli import (
     lock,
     merge,
     pack,
-    power,
     replay,
     report,
 )
@@ -41,7 +40,6 @@ COMMANDS: Final = (
     report,
     merge,
     pack,
-    power,
     replay,
 )
 

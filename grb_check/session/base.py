@@ -94,8 +94,10 @@ def base_baseline(
     assert revision is not None
     raw = read_raw(options.lookup(config), config.rootpath, config.invocation_params.dir)
     side = _Side(revision=revision, raw=raw, plan=plan, known=known)
-    remove_stale(revision.top)
-    same = revision.digest == working_digest(revision.top)
+    same = revision.is_working_tree
+    if not same:
+        remove_stale(revision.top)
+        same = revision.digest == working_digest(revision.top)
     entries: dict[str, BaselineCase] = {}
     failures: dict[str, str] = {}
     if not same:

@@ -211,13 +211,12 @@ def read_base(raw: RawValues, shard: Shard | None) -> Revision | None:
     return find_revision(str(name), raw.here, raw.name("grb_base"))
 
 
-def read_points(text: str, name: str, *, above: float | None = None) -> float:
-    """Return a number of accuracy points below 100.
+def read_points(text: str, name: str) -> float:
+    """Return a number of accuracy points from 0 on and below 100.
 
     Args:
         text: as given.
         name: of the option, for the message.
-        above: what it has to exceed; None for numbers from 0 on.
 
     Raises:
         UsageError: it is not such a number.
@@ -226,10 +225,9 @@ def read_points(text: str, name: str, *, above: float | None = None) -> float:
         points = float(text)
     except ValueError:
         points = math.nan
-    if not 0.0 <= points < 100.0 or (above is not None and points <= above):
-        least = "from 0" if above is None else f"above the margin of {above:g}"
+    if not 0.0 <= points < 100.0:
         raise UsageError(
-            f"{name} {reprlib.repr(text)} is not a number of accuracy points; give one {least} and "
+            f"{name} {reprlib.repr(text)} is not a number of accuracy points; give one from 0 and "
             f"below 100, such as 2"
         )
     return points

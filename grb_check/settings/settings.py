@@ -422,7 +422,8 @@ class Settings:
             "REV",
             "compare with the models as they are at this revision of git, as origin/main, a tag, "
             "or origin/main... for the merge base: the same cases, seeds and perturbations on "
-            "both sides, without a file",
+            "both sides, without a file; . divides the repeats of this run into two sides, and "
+            "shows the false alarms and what is detected",
             tags=("of attacks",),
         ),
     )

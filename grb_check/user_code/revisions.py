@@ -26,6 +26,7 @@ OF_HOOKS: Final = (  # set by a hook of git that runs the tests, for another pur
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"),
 )
 SEEN: Final = 12  # digits of a commit, as shown
+HERE: Final = "."  # the name of the working tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Revision:
     Attributes:
         name: as the user gave it.
         top: folder of the repository.
-        commit: hex digest.
+        commit: hex digest; empty for the working tree itself.
     """
 
     name: str
@@ -43,7 +44,12 @@ class Revision:
     commit: str
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.commit[:SEEN]})"
+        return f"{self.name} ({self.commit[:SEEN] or 'the working tree'})"
+
+    @property
+    def is_working_tree(self) -> bool:
+        """Whether it is no commit."""
+        return not self.commit
 
     @property
     def digest(self) -> str:
@@ -55,7 +61,8 @@ def find_revision(name: str, here: Path, option: str) -> Revision:
     """Return the commit that a name stands for.
 
     Args:
-        name: anything that git knows; `A...` and `A...B` are the merge base of A and B, or HEAD.
+        name: anything that git knows; `A...` and `A...B` are the merge base of A and B, or HEAD;
+            `HERE` is the working tree.
         here: a folder of the repository.
         option: that gives the name, for messages.
 
@@ -63,6 +70,8 @@ def find_revision(name: str, here: Path, option: str) -> Revision:
         UsageError: git is missing, the folder lies in no repository, or that has no such commit.
     """
     given = f"{option}={name}"
+    if name == HERE:
+        return Revision(name=name, top=here, commit="")
     if shutil.which("git") is None:
         raise UsageError(f"{given} needs git, which is not installed here")
     try:

@@ -41,12 +41,12 @@ def _hostile_records() -> Iterator[str]:
 
 @pytest.mark.slow
 def test_commands_on_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`report`, `merge` and `power` show or refuse it on lines of their own making."""
+    """`report` and `merge` show or refuse it on lines of their own making."""
     path = tmp_path / "run.json"
     shown = 0
     for text in _hostile_records():
         path.write_text(text)
-        for command in ("report", "merge", "power"):
+        for command in ("report", "merge"):
             main([command, str(path)])
             told = "".join(capsys.readouterr())
             assert not any(each in told for each in "\x1b\r\x9b\u202e\x07")

@@ -190,20 +190,6 @@ def mean_test(losses: Sequence[float], margin: float, floor: float = 0.0) -> Mea
     )
 
 
-def repeats_for(gap: float, deviation: float, level: float) -> int | None:
-    """Return the number of repeats that detects a mean beyond the margin in 80 % of runs.
-
-    Args:
-        gap: of the mean and the margin, in points, at least 0.
-        deviation: standard deviation of a loss, in points.
-        level: of the one-sided interval.
-
-    Returns:
-        None if it is more than `MAX_REPEATS`.
-    """
-    return _first(lambda n: _ncp(n, level) * deviation <= gap * math.sqrt(n))
-
-
 def critical(n: int, level: float) -> float:
     """Return the quantile of Student's t for n values."""
     from scipy.special import stdtrit

@@ -265,7 +265,7 @@ def baseline_result(
             f"no joint verdict on all cases: this is part {shard}; python -m grb_check merge gives "
             f"one"
         )
-    now = _entries(rows) if shard is None else {}
+    now = entries_of(rows) if shard is None else {}
     explained = {
         (row.case.model, row.case.dataset)
         for row in rows
@@ -283,7 +283,7 @@ def baseline_result(
     )
 
 
-def _entries(rows: Sequence[CaseRecord]) -> dict[Case, BaselineCase]:
+def entries_of(rows: Sequence[CaseRecord]) -> dict[Case, BaselineCase]:
     """Return the entries of the built-in cases, which are compared jointly."""
     return {
         row.case: entry_of(row.outcome)
@@ -331,7 +331,7 @@ def _written(
         note = f"{shown(baseline.path)} not written: {why}"
         return BaselineResult(baseline=baseline, notes=(note,))
     try:
-        result = baseline.write(created, _entries(judged), environment)
+        result = baseline.write(created, entries_of(judged), environment)
     except OSError as error:
         note = f"{shown(baseline.path)} not written: {reason(error)}"
         return BaselineResult(baseline=baseline, failed=True, notes=(note,))
