@@ -113,8 +113,8 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 def pytest_collection_finish(session: pytest.Session) -> None:
     run = session.config.stash.get(RUN, None)
     if run is not None:
-        run.expected_cases.expect(item.nodeid for item in session.items)
-        run.runner.plan_tasks(session.items)
+        with _usage_errors():
+            run.collected(session.items)
 
 
 @pytest.hookimpl(optionalhook=True)

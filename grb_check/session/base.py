@@ -25,7 +25,8 @@ from grb_check.attacks.names import base_name
 from grb_check.errors import UsageError
 from grb_check.execution.tasks import packages_digest
 from grb_check.gate.baselines.baseline import Baseline
-from grb_check.gate.baselines.files import BaselineCase, BaselineFile, read_baseline
+from grb_check.gate.baselines.files import BaselineFile, read_baseline
+from grb_check.gate.baselines.result import OWN_TESTS
 from grb_check.session.planning import SessionPlan
 from grb_check.settings import options
 from grb_check.settings.judging import read_margin
@@ -72,11 +73,55 @@ class _Side:
         return moved if moved.exists() else path.resolve()
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnTests:
+    """Users' own tests that ask for a verdict.
+
+    Attributes:
+        items: the tests.
+        data: files and folders of their datasets.
+    """
+
+    items: Sequence[pytest.Item] = ()
+    data: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """What one run at the base measures: the cases of a model, or users' own tests.
+
+    Attributes:
+        name: label of the model, or `OWN_TESTS`.
+        models: that are named.
+        tests: of users.
+    """
+
+    name: str
+    models: tuple[ModelSpec, ...]
+    tests: OwnTests = OwnTests()
+
+    @property
+    def ids(self) -> list[str]:
+        """Node ids of the tests."""
+        return [each.nodeid for each in self.tests.items]
+
+    def files(self, side: _Side, folder: Path) -> list[Path]:
+        """Return the files of the tests that the copy has; data that it lacks is linked there."""
+        for each in self.tests.data:
+            place = side.moved(each, folder)
+            if each.exists() and not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(each.resolve(), target_is_directory=each.is_dir())
+        every = [side.moved(each.path, folder) for each in self.tests.items]
+        return [path for path in dict.fromkeys(every) if path.exists()]
+
+
 def base_baseline(
     config: pytest.Config,
     plan: SessionPlan,
     known: Mapping[str, str],
     show: Callable[[str], None],
+    tests: OwnTests,
 ) -> Baseline:
     """Return what the models of a run leave at its base, as a baseline.
 
@@ -85,6 +130,7 @@ def base_baseline(
         plan: of the run, whose settings have a base.
         known: environment of the run, see `measured_with`, and fingerprints of its datasets.
         show: is told several times a second how far it is.
+        tests: that are measured, besides what is known; without any, the built-in cases are.
 
     Raises:
         UsageError: the base cannot be measured.
@@ -98,23 +144,17 @@ def base_baseline(
     if not same:
         remove_stale(revision.top)
         same = revision.digest == working_digest(revision.top)
-    entries: dict[str, BaselineCase] = {}
-    failures: dict[str, str] = {}
-    if not same:
-        store = open_store(settings.store)
-        found: dict[str, BaselineFile | str | None] = {
-            model.label: _stored(store, side, model) for model in settings.models
-        }
-        missing = [model for model in settings.models if found[model.label] is None]
-        if missing:
-            with worktree(revision) as folder:
-                for model in missing:
-                    found[model.label] = _measured(config, side, model, folder, store, show)
-        for label, each in found.items():
-            if isinstance(each, str):
-                failures[label] = each
-            elif each is not None:
-                entries |= each.entries
+    before = settings.baseline
+    entries = dict(before.saved.entries) if before is not None else {}
+    failures = dict(before.failures) if before is not None else {}
+    parts = [_Part(name=each.label, models=(each,)) for each in settings.models]
+    if tests.items:
+        parts = [_Part(name=OWN_TESTS, models=settings.models, tests=tests)]
+    for name, found in ({} if same else _found(config, side, parts, show)).items():
+        if isinstance(found, str):
+            failures[name] = found
+        elif found is not None:
+            entries |= found.entries
     return Baseline(
         path=Path(str(revision)),
         margin=read_margin(raw),
@@ -126,20 +166,35 @@ def base_baseline(
     )
 
 
-def _key(store: Store, side: _Side, model: ModelSpec) -> str:
-    """The key of what a model leaves at the base: all that it depends on."""
-    arguments = _options(side, model, Path("base"))
+def _found(
+    config: pytest.Config, side: _Side, parts: Sequence[_Part], show: Callable[[str], None]
+) -> dict[str, BaselineFile | str | None]:
+    """What each part leaves at the base, from the store or measured now, see `_measured`."""
+    store = open_store(side.plan.settings.store)
+    result: dict[str, BaselineFile | str | None] = {
+        part.name: _stored(store, side, part) for part in parts
+    }
+    missing = [part for part in parts if result[part.name] is None]
+    if missing:
+        with worktree(side.revision) as folder:
+            for part in missing:
+                result[part.name] = _measured(config, side, part, folder, store, show)
+    return result
+
+
+def _key(store: Store, side: _Side, part: _Part) -> str:
+    """The key of what a part leaves at the base: all that it depends on."""
     return store.key(
         kind="base",
         files=side.revision.digest,
-        arguments=repr(arguments),
+        arguments=repr((_options(side, part.models, Path("base")), part.ids)),
         known=repr(sorted(side.known.items())),
         packages=packages_digest(tuple(sys.path)),
     )
 
 
-def _stored(store: Store, side: _Side, model: ModelSpec) -> BaselineFile | None:
-    text = store.load_text(_key(store, side, model))
+def _stored(store: Store, side: _Side, part: _Part) -> BaselineFile | None:
+    text = store.load_text(_key(store, side, part))
     if text is None:
         return None
     with tempfile.TemporaryDirectory(prefix="grb_check-") as folder:
@@ -151,18 +206,21 @@ def _stored(store: Store, side: _Side, model: ModelSpec) -> BaselineFile | None:
 def _measured(
     config: pytest.Config,
     side: _Side,
-    model: ModelSpec,
+    part: _Part,
     folder: Path,
     store: Store,
     show: Callable[[str], None],
 ) -> BaselineFile | str | None:
-    """Return what a model leaves at the base.
+    """Return what a part leaves at the base.
 
     None if it is not there; in words why it has no figures, if it fails there.
 
     Raises:
         UsageError: the run imported something of the working tree.
     """
+    files = part.files(side, folder)
+    if part.ids and not files:
+        return None
     here = side.moved(config.invocation_params.dir, folder)
     here.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="grb_check-") as text:
@@ -172,31 +230,38 @@ def _measured(
             *(sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-q"),
             *("-c", str(out / "pytest.ini")),
             f"--rootdir={side.moved(config.rootpath, folder)}",
-            *_options(side, model, folder),
+            *_options(side, part.models, folder),
             *(f"--grb-jobs={each}" for each in side.raw.texts("grb_jobs")),
-            *(f"--grb-baseline={out / 'base.json'}", UPDATE_FLAG, "--grb-only"),
+            *(f"--grb-baseline={out / 'base.json'}", UPDATE_FLAG),
+            "--continue-on-collection-errors" if part.ids else "--grb-only",
+            f"--import-mode={config.option.importmode}",
+            *map(str, files),
             *("--grb-max-drop=1", "--grb-min-clean=0", "--grb-evidence=off"),
         ]
         about = {
             "parent": os.getpid(),
             "top": str(side.revision.top.resolve()),
-            "target": model.target,
+            "targets": [each.target for each in part.models],
+            "tests": part.ids,
             "answer": str(out / "answer.json"),
         }
         log = out / "log.txt"
-        environment = _environment(side, model, folder, about)
+        environment = _environment(side, part.models, folder, about)
         status = _run(
             command, here, environment, log, lambda text: show(f"base {side.revision}: {text}")
         )
-        told = out / "answer.json"
+        told, written = out / "answer.json", (out / "base.json").exists()
         answer = json.loads(told.read_text()) if told.exists() else {}
         if answer.get("missing"):
             return None
         if answer.get("foreign"):
             raise UsageError(_foreign(side.revision, answer["foreign"]))
-        if status not in ENDED or not (out / "base.json").exists():
-            return f"{model.target} has no figures at {side.revision}: {_error_in(log)}"
-        store.save_text(_key(store, side, model), (out / "base.json").read_text())
+        if part.ids and status == pytest.ExitCode.NO_TESTS_COLLECTED:
+            return None
+        if status not in ENDED or not written:
+            what = part.name if part.ids else part.models[0].target
+            return f"{what}: no figures at {side.revision}: {_error_in(log)}"
+        store.save_text(_key(store, side, part), (out / "base.json").read_text())
         return read_baseline(out / "base.json")
 
 
@@ -245,26 +310,29 @@ def _error_in(log: Path) -> str:
     return "\n".join((error if found else text).splitlines()[-LAST:])
 
 
-def _options(side: _Side, model: ModelSpec, folder: Path) -> list[str]:
-    """The options that select and measure the cases of a model as this run does."""
+def _options(side: _Side, models: Sequence[ModelSpec], folder: Path) -> list[str]:
+    """The options that select and measure the cases of models as this run does."""
     raw, plan = side.raw, side.plan
     settings = plan.settings
-    number = settings.models.index(model)
     arguments = raw.texts("grb_model_args")
+    of_each = [arguments[settings.models.index(each) :][:1] or arguments[:1] for each in models]
     named = [text for text in plan.registry.split(raw.texts("grb_attack")) if ":" in text]
     built_in = [
         f"{scenario}/{name}"
         for scenario, name in settings.attacks
         if (scenario, base_name(name)) not in plan.registry.own
     ]
-    result = [
-        f"--grb-model={model.label}={model.target}",
-        *(f"--grb-model-args={each}" for each in arguments[number:][:1] or arguments[:1]),
+    selecting = [
+        *(f"--grb-model={each.label}={each.target}" for each in models),
+        *(f"--grb-model-args={each}" for own in of_each for each in own),
         f"--grb-suite={settings.suite}",
         *(f"--grb-dataset={each}" for each in _datasets(side, folder)),
         f"--grb-difficulty={','.join(settings.difficulties)}",
         *(f"--grb-attack={each}" for each in (*named, *built_in)),
         *(f"--grb-case={each}" for each in raw.texts("grb_case")),
+    ]
+    result = [
+        *(selecting if models else []),  # users' own tests may bring their model
         f"--grb-repeats={settings.repeats}",
         *(f"--grb-data={side.existing(each, folder)}" for each in settings.places.folders),
         f"--grb-store={'off' if settings.store is None else settings.store.text}",
@@ -291,14 +359,15 @@ def _datasets(side: _Side, folder: Path) -> list[str]:
 
 
 def _environment(
-    side: _Side, model: ModelSpec, folder: Path, about: Mapping[str, Any]
+    side: _Side, models: Sequence[ModelSpec], folder: Path, about: Mapping[str, Any]
 ) -> dict[str, str]:
     """The variables of the run at the base: its modules are found in the copy first."""
     top = side.revision.top.resolve()
     places = [Path(each) for each in [*side.plan.folders, *sys.path] if each]
-    spec = find_spec(model.target.partition(":")[0].partition(".")[0])
-    packages = (spec and spec.submodule_search_locations) or ()
-    places += [Path(each).parent for each in packages]
+    for model in models:
+        spec = find_spec(model.target.partition(":")[0].partition(".")[0])
+        packages = (spec and spec.submodule_search_locations) or ()
+        places += [Path(each).parent for each in packages]
     own = [each for each in places if each.resolve().is_relative_to(top) and not _installed(each)]
     first = dict.fromkeys(str(side.moved(each, folder)) for each in own)
     before = os.environ.get("PYTHONPATH", "")

@@ -24,9 +24,18 @@ from grb_check.session.base import VARIABLE, files_below
 def pytest_configure() -> None:
     about = _about()
     threading.Thread(target=end_with, args=(about["parent"],), daemon=True).start()
-    if _is_missing(about["target"]):
+    if any(map(_is_missing, about["targets"])):
         _answer(missing=True)
         pytest.exit("the model is not at this revision", returncode=int(pytest.ExitCode.OK))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tests = _about()["tests"]
+    if tests:
+        left_out = [item for item in items if item.nodeid not in tests]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.nodeid in tests]
 
 
 def pytest_unconfigure() -> None:

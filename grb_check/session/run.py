@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, is_node_id
 from grb_check.cases.case_record import ExpectedCases
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.shards import ShardPlan
@@ -22,7 +23,7 @@ from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.limits import DROP_MARGIN
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.session import collection, ending, worker_gpus
-from grb_check.session.base import base_baseline
+from grb_check.session.base import OwnTests, base_baseline
 from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
 from grb_check.session.pytest_private import is_controller, is_worker, say
@@ -220,24 +221,40 @@ class Run:
             )
         if is_worker(self._config) or self._config.option.collectonly:
             return
-        self.runner.check()
-        if self.plan.settings.base is not None and self.plan.cases.own:
-            self._measure_base()
-
-    def _measure_base(self) -> None:
-        """Measure the models at the base, before those of the working tree.
-
-        Raises:
-            UsageError: it cannot be measured.
-        """
-        if is_controller(self._config):
+        if self.plan.settings.base is not None and is_controller(self._config):
             raise UsageError(
                 "--grb-base and pytest-xdist: leave -n away, or give -n 0; --grb-jobs measures in "
                 "several processes"
             )
+        self.runner.check()
+        if self.plan.settings.base is not None and self.plan.cases.own:
+            self._measure_base()
+
+    def collected(self, items: Sequence[pytest.Item]) -> None:
+        """Take note of the tests that will run, and measure users' own at the base.
+
+        Raises:
+            UsageError, DataError: the base cannot be measured.
+        """
+        self.expected_cases.expect(item.nodeid for item in items)
+        judged = [each for each in items if "grb_verdict" in getattr(each, "fixturenames", ())]
+        own = [each for each in judged if not is_node_id(each.nodeid)]
+        if self.plan.settings.base is not None and own and not self._config.option.collectonly:
+            self._measure_base(own)
+        self.runner.plan_tasks(items)
+
+    def _measure_base(self, tests: Sequence[pytest.Item] = ()) -> None:
+        """Measure the models at the base, before those of the working tree.
+
+        Raises:
+            UsageError, DataError: it cannot be measured.
+        """
         runner = self.runner
+        data = runner.data_of(tests)
+        of_tests = OwnTests(items=tests, data=tuple(source.path for source in data))
         known = runner.environment | runner.fingerprints
-        baseline = base_baseline(self._config, self.plan, known, runner.show)
+        known |= {source.name: fingerprint for source, fingerprint in data.items()}
+        baseline = base_baseline(self._config, self.plan, known, runner.show, of_tests)
         self.plan = replace(self.plan, settings=replace(self.plan.settings, baseline=baseline))
         self.runner.plan = self.plan
 

@@ -199,15 +199,33 @@ class CaseRunner:
         skipped = item.get_closest_marker("skip") is not None
         if skipped or not self.plan.settings.models or overridden(item, "grb_model"):
             return None
+        return self._case_of(item)
+
+    def _case_of(self, item: pytest.Item) -> Case | None:
+        """The case of a test; None if it has none, or a wrong marker, which the test tells."""
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "grb_case" in callspec.params:
             result: Case = callspec.params["grb_case"]
             return result
         marker = item.get_closest_marker(MARK)
-        with suppress(GrbCheckError):  # the test tells
+        with suppress(GrbCheckError):
             if marker is not None:
                 return cases_of_marker(marker, self.name_of, self.plan.registry)[0]
         return None
+
+    def data_of(self, items: Iterable[pytest.Item]) -> dict[Source, str]:
+        """Return the datasets of these tests, with their fingerprints.
+
+        Raises:
+            DataError: one cannot be loaded.
+        """
+        names = {case.dataset for each in items if (case := self._case_of(each)) is not None}
+        with quiet_imports(), captured(self._config):
+            return {
+                source: self.fingerprints.get(source.name)
+                or self._evaluator.dataset(source).fingerprint()
+                for source in map(self._source, sorted(names))
+            }
 
     @property
     def place(self) -> str:

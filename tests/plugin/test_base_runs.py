@@ -114,7 +114,7 @@ def test_what_is_not_there_or_fails_there_is_told(repository: pytest.Pytester) -
     write(path, MODEL.format(""))
     broken = repository.runpytest(*ARGS)
     broken.assert_outcomes(passed=2, failed=1)
-    broken.stdout.fnmatch_lines(["own:build has no figures at HEAD (*", "*no such weights*"])
+    broken.stdout.fnmatch_lines(["own:build: no figures at HEAD (*", "*no such weights*"])
 
 
 @pytest.mark.slow
@@ -150,3 +150,41 @@ def test_wrong_input_is_refused_before_any_work(
     result = repository.runpytest(*ARGS, *args)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert message in result.stderr.str()
+
+
+OWN_TESTS = """
+import pytest
+
+@pytest.fixture
+def grb_model():
+    import own
+    return own.build
+
+@pytest.mark.grb(dataset="./tiny", difficulty=["easy", "hard"], attack="injection/rnd", repeats=6)
+def test_gate(grb_verdict):
+    assert grb_verdict.passed, grb_verdict.message
+
+@pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=1)
+def test_figures(grb_outcome):
+    assert grb_outcome.drop <= 1
+"""
+
+
+@pytest.mark.slow
+def test_own_tests_are_compared_with_the_base(repository: pytest.Pytester) -> None:
+    """Those that ask for a verdict, as far as the base has them; from the store, if it can be."""
+    path = repository.path
+    (path / "test_own.py").write_text(OWN_TESTS)
+    commit(path)
+    write(path, MODEL.format(WORSE))
+    args = ("test_own.py", "--grb-base=HEAD", "--grb-max-drop=1", "--grb-min-clean=0", "-rf")
+    first = repository.runpytest(*args)
+    first.assert_outcomes(passed=1, failed=2)
+    first.stdout.fnmatch_lines(["baseline HEAD (*): 2 worse", "FAILED *::test_gate*"])
+    again = repository.runpytest(*args, "-k", "figures or gate")
+    again.assert_outcomes(passed=1, failed=2)
+    alone = repository.runpytest(*args, "-k", "figures")
+    alone.assert_outcomes(passed=1)
+    (path / "test_own.py").rename(path / "test_new.py")
+    new = repository.runpytest("test_new.py", *args[1:])
+    new.stdout.fnmatch_lines(["*2 new*"])

@@ -86,6 +86,7 @@ def _other_perturbations(baseline: Baseline, rows: Sequence[CaseRecord]) -> list
     ]
 
 
+OWN_TESTS: Final = "own tests"  # of users, as a group
 SHOWN: Final = 3  # models and datasets of the baseline that the text names
 ADVICE: Final = "run what the baseline has, or accept this run with --grb-update-baseline"
 BASE_ADVICE: Final = "name a base with the same data and attacks, or run without one this time"
@@ -129,11 +130,18 @@ def uncompared(
     return tuple(result)
 
 
-def without_figures(baseline: Baseline, planned: Sequence[Case]) -> tuple[JointComparison, ...]:
-    """Return a failed verdict for each model that fails at the base, and dataset."""
+def without_figures(
+    baseline: Baseline, rows: Sequence[CaseRecord], planned: Sequence[Case]
+) -> tuple[JointComparison, ...]:
+    """Return a failed verdict for each model that fails at the base, and dataset.
+
+    Users' own tests there are a group of their own.
+    """
     result = []
-    for (model, dataset), cases in groups_of(planned).items():
-        text = baseline.failures.get(model or baseline.model)
+    own = {("", OWN_TESTS): sum(not is_node_id(row.node_id) for row in rows)}
+    for (model, dataset), cases in {**groups_of(planned), **own}.items():
+        label = dataset if dataset == OWN_TESTS else model or baseline.model
+        text = baseline.failures.get(label)
         if text is not None:
             failed = Comparison(result="incomparable", text=text, margin=baseline.margin)
             result.append(
@@ -272,7 +280,7 @@ def baseline_result(
         if row.comparison is not None and row.comparison.explained and is_node_id(row.node_id)
     }
     joint = baseline.compare_jointly(now, planned, explained)
-    joint += without_figures(baseline, planned)
+    joint += without_figures(baseline, rows, planned)
     if shard is None and (baseline.entries or not baseline.revision):  # else every model is new
         joint += uncompared(baseline, rows, planned)
     return BaselineResult(
