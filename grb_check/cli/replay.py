@@ -40,6 +40,7 @@ from grb_check.failures import evidence
 from grb_check.failures.evidence import Evidence, SavedModel, SavedRepeat
 from grb_check.files.versions import versions
 from grb_check.settings.model_specs import read_models
+from grb_check.user_code.revisions import find_revision, is_own, remove_stale, worktree
 
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
@@ -107,6 +108,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="look for the smallest part of the perturbation that still breaks a limit",
     )
     parser.add_argument(
+        "--at",
+        metavar="REV",
+        help="the revision of git whose files the model is taken from (default: the files here)",
+    )
+    parser.add_argument(
         "--grb-device", metavar="DEVICE", default="auto", help="torch device (default: auto)"
     )
 
@@ -114,12 +120,36 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Replay the file and return the exit code."""
     try:
-        return _replay(options)
+        return _replay(options) if options.at is None else _replay_at(options)
     except (GrbCheckError, BrokenPipeError):
         raise
     except (Exception, SystemExit):  # Python would exit with 1, as for a case that fails
         traceback.print_exc()
         return CANNOT_TELL
+
+
+def _replay_at(options: argparse.Namespace) -> int:
+    """Replay in a copy of the files of a revision, which alone are imported.
+
+    Raises:
+        UsageError: there is no such revision.
+    """
+    here, places = Path.cwd().resolve(), sys.path[:]
+    revision = find_revision(options.at, here, "--at")
+    top = revision.top.resolve()
+    options.artifact = here / expanded(options.artifact)
+    options.grb_data = [here / expanded(folder) for folder in options.grb_data]
+    if options.grb_dataset:
+        options.grb_dataset = datasets.anchored(options.grb_dataset, here)
+    remove_stale(top)
+    with worktree(revision) as folder:
+        sys.path[:] = [each for each in places if not is_own(top, Path(each))]
+        try:
+            os.chdir(folder / here.relative_to(top))
+            return _replay(options)
+        finally:
+            os.chdir(here)
+            sys.path[:] = places
 
 
 def _replay(options: argparse.Namespace) -> int:
@@ -199,11 +229,11 @@ def _source(options: argparse.Namespace, kept: Evidence) -> Source:
 
 
 def _moved(path: str, base: str) -> str:
-    """Replace the folder of the run in a path by the working folder, if the path is gone."""
-    below = Path(path).is_absolute() and Path(path).is_relative_to(base)
-    if not below or os.path.exists(path):
+    """Replace the folder of the run in a path by the working folder, if there is such a place."""
+    if not Path(path).is_absolute() or not Path(path).is_relative_to(base):
         return path
-    return str(Path.cwd() / Path(path).relative_to(base))
+    moved = Path.cwd() / Path(path).relative_to(base)
+    return str(moved) if moved.exists() else path
 
 
 def _import_folders(kept: Evidence) -> list[str]:

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,7 +35,13 @@ from grb_check.settings.raw_values import RawValues, read_raw
 from grb_check.settings.settings import OPTIONS, UPDATE_FLAG
 from grb_check.store.place import open_store
 from grb_check.store.store import Store
-from grb_check.user_code.revisions import Revision, remove_stale, working_digest, worktree
+from grb_check.user_code.revisions import (
+    Revision,
+    is_own,
+    remove_stale,
+    working_digest,
+    worktree,
+)
 
 VARIABLE: Final = "GRB_CHECK_BASE"  # of the environment of the run at the base
 PLUGIN: Final = "grb_check.session.base_process"
@@ -368,7 +374,7 @@ def _environment(
         spec = find_spec(model.target.partition(":")[0].partition(".")[0])
         packages = (spec and spec.submodule_search_locations) or ()
         places += [Path(each).parent for each in packages]
-    own = [each for each in places if each.resolve().is_relative_to(top) and not _installed(each)]
+    own = [each for each in places if is_own(top, each)]
     first = dict.fromkeys(str(side.moved(each, folder)) for each in own)
     before = os.environ.get("PYTHONPATH", "")
     kept = [each for each in before.split(os.pathsep) if each and each not in map(str, own)]
@@ -378,17 +384,3 @@ def _environment(
         "PYTHONDONTWRITEBYTECODE": "1",
         VARIABLE: json.dumps(about),
     }
-
-
-def _installed(path: Path) -> bool:
-    """Whether a folder is one of an environment, which may lie in the repository."""
-    return path.resolve().is_relative_to(Path(sys.prefix).resolve())
-
-
-def files_below(top: Path, paths: Iterable[str]) -> list[str]:
-    """Return those of the files that are of a repository, and not of an environment in it."""
-    return [
-        each
-        for each in paths
-        if Path(each).resolve().is_relative_to(top) and not _installed(Path(each))
-    ]

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from grb_check.execution.processes import end_with
-from grb_check.session.base import VARIABLE, files_below
+from grb_check.session.base import VARIABLE
+from grb_check.user_code.revisions import is_own
 
 
 def pytest_configure() -> None:
@@ -42,7 +43,8 @@ def pytest_unconfigure() -> None:
     files = [str(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]]
     own = Path(__file__).parents[1]
     users = [each for each in files if each and not Path(each).is_relative_to(own)]
-    foreign = files_below(Path(_about()["top"]), users)
+    top = Path(_about()["top"])
+    foreign = [each for each in users if is_own(top, Path(each))]
     if foreign:
         _answer(foreign=sorted(foreign))
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -158,6 +159,12 @@ def worktree(revision: Revision) -> Iterator[Path]:
         yield folder
     finally:
         _remove(revision.top, folder)
+
+
+def is_own(top: Path, path: Path) -> bool:
+    """Return whether a path is in a repository, and not in an environment that lies in it."""
+    path = path.resolve()
+    return path.is_relative_to(top) and not path.is_relative_to(Path(sys.prefix).resolve())
 
 
 def remove_stale(top: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,23 @@ def test_a_change_for_the_worse_is_red_and_its_revert_green(repository: pytest.P
     again = repository.runpytest(*ARGS, "--grb-margin=1", "--grb-base=HEAD~1", "-v")
     again.assert_outcomes(passed=4)
     assert git(repository.path, "worktree", "list").count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_failure_is_replayed_at_either_side(repository: pytest.Pytester) -> None:
+    """The perturbation that the change falls to is none for the base."""
+    path = repository.path
+    write(path, MODEL.format(WORSE))
+    assert repository.runpytest(*ARGS, "--grb-margin=1", "--grb-repeats=6").ret == 1
+    file = next((path / ".grb_check" / "evidence").glob("*.npz"))
+    command = (sys.executable, "-m", "grb_check", "replay", str(file))
+    done = [
+        subprocess.run([*command, *at], cwd=path, capture_output=True, text=True, check=False)
+        for at in ((), ("--at=HEAD",), ("--at=nosuch",))
+    ]
+    assert [each.returncode for each in done] == [1, 0, 128]
+    assert "no such revision" in done[2].stderr
+    assert git(path, "worktree", "list").count("\n") == 1
 
 
 @pytest.mark.slow
