@@ -134,8 +134,8 @@ def _in_figures(standing: Standing) -> str:
 
 
 GATE_ADVICE: Final = (
-    "to make a gate of it: with --grb-baseline=robustness.json the next run writes these figures, "
-    "and later ones fail if they lose more"
+    "to make a gate of it: a run with --grb-base=main fails if the model loses more than that of "
+    "the branch main does"
 )
 
 Levels = Mapping[str, Sequence[Outcome]]  # difficulty -> the attacks of some attackers
