@@ -227,6 +227,7 @@ def baseline(**changes: Any) -> dict[str, Any]:
         "together": [],
         "losses": [],
         "notes": [],
+        "base": None,
         **changes,
     }
 

@@ -24,6 +24,7 @@ from grb_check.datasets.source import expanded
 from grb_check.errors import UsageError, count
 from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
+from grb_check.gate.baselines.files import BaselineCase, BaselineFile, saved_of
 from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.ranking.comparison_models import (
     Boards,
@@ -34,7 +35,13 @@ from grb_check.ranking.comparison_models import (
 from grb_check.reports import terminal, written
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.record import RunRecord, RunSettings, record_of
+from grb_check.reports.record import (
+    BaselineRecord,
+    BaseRecord,
+    RunRecord,
+    RunSettings,
+    record_of,
+)
 from grb_check.reports.record_file import read
 from grb_check.session.ending import audit_tests, baseline_tests
 from grb_check.settings.raw_values import KINDS, check_all, named_paths, split_at_commas
@@ -242,6 +249,10 @@ def read_baseline(
         raise UsageError("--update-baseline needs the file to write; add --baseline FILE")
     if before is None:
         return None if path is None else _new_baseline(path, model, update=update)
+    if before.base is not None:
+        if path is not None:
+            raise UsageError(f"the parts were compared with {before.path}; leave --baseline out")
+        return _of_revision(parts, before, before.base, model)
     file = path or Path(before.path)
     if not file.exists() and not update:
         raise UsageError(
@@ -261,6 +272,33 @@ def read_baseline(
             f"compared with; give the same file"
         )
     return kept
+
+
+def _of_revision(
+    parts: Sequence[PartRecord], about: BaselineRecord, base: BaseRecord, model: str
+) -> Baseline:
+    """The baseline of the revision that the parts were compared with, each for its own cases.
+
+    Raises:
+        UsageError: its figures in a part are damaged.
+    """
+    entries: dict[str, BaselineCase] = {}
+    failures: dict[str, str] = {}
+    for part in parts:
+        own = part.record.baseline
+        if own is not None and own.base is not None:
+            failures |= own.base.failures
+            entries |= saved_of(own.base.content, f"the base in {part.name}").entries
+    return Baseline(
+        path=Path(about.path),
+        margin=about.margin,
+        model=model,
+        saved=BaselineFile(entries=entries),
+        revision=about.path,
+        same=base.same,
+        failures=failures,
+        planned=about.tests,
+    )
 
 
 def _new_baseline(path: Path, model: str, *, update: bool) -> Baseline:

@@ -136,6 +136,8 @@ def _shared(record: RunRecord) -> Mapping[str, Any]:
     settings["rank_against"] = [PurePath(board.replace("\\", "/")).name for board in boards]
     kept = record.baseline
     compared = {f"baseline {name}": kept and getattr(kept, name) for name in _COMPARED}
+    if kept is not None and kept.base is not None:
+        compared["base"] = kept.path
     return {**settings, **compared}
 
 

@@ -23,7 +23,8 @@ from grb_check.cases.shards import MOST_SHARDS, ShardPlan
 from grb_check.datasets.source import FeatureRule, SplitRule
 from grb_check.files.text import fit_all
 from grb_check.files.versions import versions
-from grb_check.gate.baselines.baseline import ALPHA
+from grb_check.gate.baselines.baseline import ALPHA, Baseline
+from grb_check.gate.baselines.files import BaselineContent, BaselineFile, content_of
 from grb_check.gate.baselines.joint import JointComparison, UpdateLoss
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.gate.expected_failures import ExpectedFailure
@@ -88,11 +89,25 @@ class RunSettings(RecordPart, frozen=True):
     origins: dict[str, str]
 
 
+class BaseRecord(RecordPart, frozen=True):
+    """What a revision left that was measured in the same run.
+
+    Attributes:
+        same: whether it has the files of the working tree, so that it is not measured.
+        failures: label of a model -> why it has no figures there.
+        content: as of a baseline file: in a part of a run, of its cases.
+    """
+
+    same: bool
+    failures: dict[str, str]
+    content: BaselineContent
+
+
 class BaselineRecord(RecordPart, frozen=True):
     """The baseline of the run.
 
     Attributes:
-        path: of the file.
+        path: of the file, or name of the revision.
         margin: tolerated loss of accuracy, in percentage points.
         alpha: family-wise error rate of all tests of the run.
         tests: number of entries, which share a part of `alpha`.
@@ -104,6 +119,7 @@ class BaselineRecord(RecordPart, frozen=True):
         together: verdicts on all cases of each model and dataset.
         losses: that this run accepted by writing the file.
         notes: for people.
+        base: of the revision that takes the place of a file; None for a file.
     """
 
     path: str
@@ -117,6 +133,7 @@ class BaselineRecord(RecordPart, frozen=True):
     together: tuple[JointComparison, ...]
     losses: tuple[UpdateLoss, ...]
     notes: tuple[str, ...]
+    base: BaseRecord | None
 
     @property
     def joint_tests(self) -> list[tuple[str, JointComparison]]:
@@ -300,7 +317,7 @@ def _baseline(found: BaselineResult) -> BaselineRecord:
         path=found.where,
         margin=found.baseline.margin,
         alpha=ALPHA,
-        tests=len(saved.entries),
+        tests=found.baseline.tests,
         digest=saved.digest,
         written=found.written is not None,
         asked=found.baseline.requested,
@@ -308,6 +325,15 @@ def _baseline(found: BaselineResult) -> BaselineRecord:
         together=found.joint,
         losses=found.losses,
         notes=found.notes,
+        base=_base(found.baseline) if found.baseline.revision else None,
+    )
+
+
+def _base(baseline: Baseline) -> BaseRecord:
+    return BaseRecord(
+        same=baseline.same,
+        failures=dict(baseline.failures),
+        content=content_of(BaselineFile() if baseline.same else baseline.saved),
     )
 
 

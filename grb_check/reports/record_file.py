@@ -27,7 +27,7 @@ from grb_check.reports.record import RunRecord, RunSettings
 KIND: Final = FileKind(
     name="run record",
     type=RunRecord,
-    format=12,
+    format=13,
     wanted="give a file that --grb-json wrote",
     ignored="summary",
 )

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from glob import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -153,7 +154,10 @@ def base_baseline(
     before = settings.baseline
     entries = dict(before.saved.entries) if before is not None else {}
     failures = dict(before.failures) if before is not None else {}
-    parts = [_Part(name=each.label, models=(each,)) for each in settings.models]
+    own = {settings.model(case.model).label for case in plan.cases.own}
+    parts = [
+        _Part(name=each.label, models=(each,)) for each in settings.models if each.label in own
+    ]
     if tests.items:
         parts = [_Part(name=OWN_TESTS, models=settings.models, tests=tests)]
     for name, found in ({} if same else _found(config, side, parts, show)).items():
@@ -169,6 +173,7 @@ def base_baseline(
         revision=str(revision),
         same=same,
         failures=failures,
+        planned=len(plan.cases.cases) + len(tests.items),
     )
 
 
@@ -335,7 +340,7 @@ def _options(side: _Side, models: Sequence[ModelSpec], folder: Path) -> list[str
         *(f"--grb-dataset={each}" for each in _datasets(side, folder)),
         f"--grb-difficulty={','.join(settings.difficulties)}",
         *(f"--grb-attack={each}" for each in (*named, *built_in)),
-        *(f"--grb-case={each}" for each in raw.texts("grb_case")),
+        *(f"--grb-case={escape(each)}" for each in _cases(side, models)),
     ]
     result = [
         *(selecting if models else []),  # users' own tests may bring their model
@@ -349,6 +354,13 @@ def _options(side: _Side, models: Sequence[ModelSpec], folder: Path) -> list[str
     if settings.pack is not None:
         result.append(f"--grb-pack={settings.pack.path.resolve()}")
     return result
+
+
+def _cases(side: _Side, models: Sequence[ModelSpec]) -> list[str]:
+    """The cases of this part of the run, in no other order than their own."""
+    settings, own = side.plan.settings, side.plan.cases.own
+    named = [f"{case.dataset}/{case.cell}" for case in own if settings.model(case.model) in models]
+    return list(dict.fromkeys(named))
 
 
 def _datasets(side: _Side, folder: Path) -> list[str]:

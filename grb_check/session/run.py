@@ -227,7 +227,7 @@ class Run:
                 "several processes"
             )
         self.runner.check()
-        if self.plan.settings.base is not None and self.plan.cases.own:
+        if self.plan.settings.base is not None and self.plan.cases.cases:
             self._measure_base()
 
     def collected(self, items: Sequence[pytest.Item]) -> None:

@@ -24,7 +24,7 @@ from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_th
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.raw_values import RawValues, read_output
 from grb_check.settings.settings import COMMAND_LINE, INI, UPDATE_FLAG, Settings
-from grb_check.user_code.revisions import Revision, find_revision
+from grb_check.user_code.revisions import HERE, Revision, find_revision
 
 RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive
 _EXPECTED: Final = "grb_expected_failure"
@@ -203,11 +203,8 @@ def read_base(raw: RawValues, shard: Shard | None) -> Revision | None:
     name = raw.one("grb_base")
     if name is None:
         return None
-    if shard is not None:
-        raise UsageError(
-            f"{raw.name('grb_base')} cannot be combined with --grb-shard: every shard would train "
-            f"the models of the base; use --grb-jobs, or a file by --grb-baseline"
-        )
+    if shard is not None and name == HERE:
+        raise UsageError(f"{raw.name('grb_base')}=. divides the repeats of a whole run, no shard's")
     return find_revision(str(name), raw.here, raw.name("grb_base"))
 
 

@@ -157,7 +157,7 @@ def test_files_of_the_working_tree_are_refused_at_the_base(repository: pytest.Py
         (["--grb-base=nosuch"], "no such revision"),
         (["--grb-baseline=kept.json"], "give one of them"),
         (["--grb-update-baseline"], "give one of them"),
-        (["--grb-shard=1/2"], "cannot be combined with --grb-shard"),
+        (["--grb-base=.", "--grb-shard=1/2"], "no shard's"),
         (["--grb-margin=x"], "grb-margin"),
         (["--grb-base=.", "--grb-repeats=5"], "at least 6"),
     ],
@@ -168,6 +168,26 @@ def test_wrong_input_is_refused_before_any_work(
     result = repository.runpytest(*ARGS, *args)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert message in result.stderr.str()
+
+
+@pytest.mark.slow
+def test_shards_compare_each_case_and_merge_all_of_them(repository: pytest.Pytester) -> None:
+    """A part measures its own cases at the base; its record has them for the whole."""
+    path = repository.path
+    write(path, MODEL.format(WORSE))
+    args = (*ARGS, "--grb-repeats=6", "--grb-margin=1")
+    whole = repository.runpytest(*args, "--grb-json=whole.json")
+    for index in (1, 2):
+        part = repository.runpytest(*args, f"--grb-shard={index}/2", f"--grb-json={index}.json")
+        part.assert_outcomes(failed=1)
+        part.stdout.fnmatch_lines(["grb base: HEAD (*), 1 entry, *"])
+    merged = repository.run(
+        *(sys.executable, "-m", "grb_check", "merge", "1.json", "2.json", "--json=all.json")
+    )
+    assert merged.ret == whole.ret == 1
+    one, other = (json.loads((path / f"{name}.json").read_text()) for name in ("whole", "all"))
+    assert one["baseline"]["together"] == other["baseline"]["together"]
+    assert [row["verdict"] for row in one["cases"]] == [row["verdict"] for row in other["cases"]]
 
 
 OWN_TESTS = """

@@ -77,6 +77,7 @@ class Baseline:
         revision: that was measured in the same job; empty for a file.
         same: whether that has the files of the working tree, so that it is not measured.
         failures: label of a model -> why it has no figures at that revision.
+        planned: number of cases of the whole run, of which a part has that revision's entries.
     """
 
     path: Path
@@ -89,6 +90,12 @@ class Baseline:
     revision: str = ""
     same: bool = False
     failures: Mapping[str, str] = field(default_factory=dict)
+    planned: int = 0
+
+    @property
+    def tests(self) -> int:
+        """Number of cases that share the level of their tests: of the file, or of the run."""
+        return max(self.planned, len(self.entries))
 
     @property
     def compared_model(self) -> str:
@@ -123,7 +130,7 @@ class Baseline:
     @property
     def alpha(self) -> float:
         """The significance level of the test of one case."""
-        return ALPHA * (1.0 - JOINT_SHARE) / max(len(self.entries), 1)
+        return ALPHA * (1.0 - JOINT_SHARE) / max(self.tests, 1)
 
     def compare(self, key: str, outcome: Outcome) -> Comparison | None:
         """Compare one case; None if this run writes the file."""

@@ -218,14 +218,8 @@ def write_baseline(path: Path, saved: BaselineFile) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    content = BaselineContent(
-        about=ABOUT,
-        versions=dict(saved.versions),
-        losses=dict(sorted(saved.losses.items())),
-        cases=_all_figures(saved.entries),
-        bits=_all_packed(saved.entries),
-    )
-    write_output(path, encode(BASELINE, content, saved.versions["grb_check"]).encode())
+    text = encode(BASELINE, content_of(saved), saved.versions["grb_check"])
+    write_output(path, text.encode())
 
 
 def read_baseline(path: Path) -> BaselineFile:
@@ -234,25 +228,37 @@ def read_baseline(path: Path) -> BaselineFile:
     Raises:
         UsageError: it is not a baseline, is of another format, or its bits and figures differ.
     """
-    content = read(BASELINE, path)
+    return saved_of(read(BASELINE, path), f"baseline {str(path)!r}")
+
+
+def content_of(saved: BaselineFile) -> BaselineContent:
+    """Return the content of the file."""
+    names = sorted(saved.entries)
+    return BaselineContent(
+        about=ABOUT,
+        versions=dict(saved.versions),
+        losses=dict(sorted(saved.losses.items())),
+        cases={name: _figures(saved.entries[name]) for name in names},
+        bits={name: _packed(saved.entries[name]) for name in names},
+    )
+
+
+def saved_of(content: BaselineContent, name: str) -> BaselineFile:
+    """Return what the content of a file says.
+
+    Raises:
+        UsageError: its bits and figures differ.
+    """
     try:
         entries = _entries(content.cases, content.bits)
     except ValueError as error:
-        raise UsageError(f"baseline {str(path)!r} is damaged: {error}; {WANTED}") from None
+        raise UsageError(f"{name} is damaged: {error}; {WANTED}") from None
     return BaselineFile(
         entries=entries,
         versions=content.versions,
         losses=content.losses,
         digest=digest_of(content),
     )
-
-
-def _all_figures(entries: Mapping[str, BaselineCase]) -> dict[str, Figures]:
-    return {name: _figures(entries[name]) for name in sorted(entries)}
-
-
-def _all_packed(entries: Mapping[str, BaselineCase]) -> dict[str, str]:
-    return {name: _packed(entries[name]) for name in sorted(entries)}
 
 
 def _entries(
