@@ -149,6 +149,7 @@ def base_baseline(
     side = _Side(revision=revision, raw=raw, plan=plan, known=known)
     same = revision.is_working_tree
     if not same:
+        _check_installed(config, side)
         remove_stale(revision.top)
         same = revision.digest == working_digest(revision.top)
     before = settings.baseline
@@ -175,6 +176,30 @@ def base_baseline(
         failures=failures,
         planned=len(plan.cases.cases) + len(tests.items),
     )
+
+
+def _check_installed(config: pytest.Config, side: _Side) -> None:
+    """Refuse a package that is in the repository and is imported from an installation.
+
+    Such a copy is the same at every revision.
+
+    Raises:
+        UsageError: names it.
+    """
+    top = side.revision.top
+    folders = {top, config.rootpath, config.invocation_params.dir}
+    for model in side.plan.settings.models:
+        name = model.target.partition(":")[0].partition(".")[0]
+        spec = find_spec(name)
+        if spec is None or spec.origin is None or is_own(top.resolve(), Path(spec.origin)):
+            continue
+        for place in (each / below / name for each in folders for below in ("", "src")):
+            if (place / "__init__.py").exists():
+                raise UsageError(
+                    f"--grb-base={side.revision.name}: {name} is imported from {spec.origin}, "
+                    f"which is the same at every revision, and not from {place}; install it with "
+                    f"`pip install -e .`"
+                )
 
 
 def _found(

@@ -142,20 +142,39 @@ def working_digest(top: Path) -> str:
         }
         _run(top, "add", "--all", "--", ":/", apart=apart)
         tree = _run(top, "write-tree", apart=apart).strip()
-        return _digest(_run(top, "ls-tree", "-r", "-z", "--full-tree", tree, apart=apart))
+        listing = _run(top, "ls-tree", "-r", "-z", "--full-tree", tree, apart=apart)
+    changed = [
+        working_digest(top / path)
+        for path in _submodules(top, listing)
+        if _run(top / path, "status", "--porcelain")  # which the commit in the tree does not tell
+    ]
+    return _digest("\0".join([listing, *changed]))
+
+
+def _submodules(top: Path, listing: str) -> dict[str, str]:
+    """The submodules of a tree that are here: path -> commit."""
+    lines = [line.partition("\t") for line in listing.split("\0") if line.startswith("160000 ")]
+    return {path: about.split()[2] for about, _, path in lines if (top / path / ".git").exists()}
 
 
 @contextmanager
 def worktree(revision: Revision) -> Iterator[Path]:
     """Copy the files of a revision to a folder outside the repository, and remove it at the end.
 
+    Submodules that are checked out here are copied as that revision has them.
+
     Raises:
-        UsageError: git cannot make it.
+        UsageError: git cannot make it, or a submodule lacks its commit.
     """
     parent = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
     folder = parent / revision.top.name
     try:
         _run(revision.top, "worktree", "add", "--detach", "--force", str(folder), revision.commit)
+        listing = _run(revision.top, "ls-tree", "-r", "-z", "--full-tree", revision.commit)
+        for path, commit in _submodules(revision.top, listing).items():
+            packed = parent / "submodule.zip"
+            _run(revision.top / path, "archive", f"--output={packed}", commit)
+            shutil.unpack_archive(packed, folder / path)
         yield folder
     finally:
         _remove(revision.top, folder)

@@ -226,3 +226,16 @@ def test_own_tests_are_compared_with_the_base(repository: pytest.Pytester) -> No
     (path / "test_own.py").rename(path / "test_new.py")
     new = repository.runpytest("test_new.py", *args[1:])
     new.stdout.fnmatch_lines(["*2 new*"])
+
+
+def test_an_installed_copy_of_the_package_is_refused(
+    repository: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both sides would be that copy."""
+    for place in (repository.path / "src", tmp_path):
+        (place / "kind").mkdir(parents=True)
+        (place / "kind" / "__init__.py").write_text("from own import build\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = repository.runpytest(*ARGS, "--grb-model=kind:build")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*kind is imported from *the same at every revision*"])

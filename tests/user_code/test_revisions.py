@@ -140,3 +140,24 @@ def test_copies_of_processes_that_were_killed_are_removed(repository: Path, tmp_
     assert alive.exists()
     assert users.exists()
     assert git(repository, "worktree", "list").count("\n") == 2
+
+
+def test_submodules_are_copied_and_their_changes_count(repository: Path, tmp_path: Path) -> None:
+    """A change in one that is not committed is none of the tree's."""
+    library = tmp_path / "library"
+    git(tmp_path, "init", "--quiet", "library")
+    git(library, "config", "user.email", "a@example.org")
+    git(library, "config", "user.name", "A")
+    (library / "layers.py").write_text("depth = 2\n")
+    commit(library, "first")
+    git(
+        repository,
+        *("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib"),
+    )
+    commit(repository, "with a submodule")
+    revision = find_revision("HEAD", repository, "--grb-base")
+    assert working_digest(repository) == revision.digest
+    (repository / "lib" / "layers.py").write_text("depth = 3\n")
+    assert working_digest(repository) != revision.digest
+    with worktree(revision) as folder:
+        assert (folder / "lib" / "layers.py").read_text() == "depth = 2\n"
