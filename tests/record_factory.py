@@ -225,21 +225,9 @@ def baseline(**changes: Any) -> dict[str, Any]:
         "asked": False,
         "unused": [],
         "together": [],
-        "losses": [],
         "notes": [],
         "base": None,
         **changes,
-    }
-
-
-def update_loss(dataset: str) -> dict[str, Any]:
-    """Return what an update of the baseline lost on a dataset."""
-    replaced = {"cases": 15, "points": 0.7, "text": "loss 0.7 points against the replaced baseline"}
-    return {
-        "model": "",
-        "dataset": dataset,
-        "cases": 15,
-        "replaced": replaced,
     }
 
 
@@ -294,7 +282,6 @@ def rich() -> dict[str, Any]:
         baseline=baseline(
             unused=["synthetic-cora/full/injection/rnd"],
             together=[joint("synthetic-cora", "fail", loss=3.1, low=2.2)],
-            losses=[update_loss("synthetic-cora")],
             notes=["the baseline was made with torch 2.12.0"],
         ),
         planned=[{"id": each["id"], "node_id": each["node_id"]} for each in [*entries, gone]],

@@ -255,8 +255,6 @@ def _baseline(digest: Digest) -> Section:
                 f"- {reference}, {span(joint.scope)}: {_RESULTS[joint.comparison.result]} "
                 f"({span(joint.comparison.text)})"
             )
-        for loss in about.losses:
-            entries += [f"- update, {span(loss.text)}"]
         entries += [f"- {span(note)}" for note in about.notes]
     elif reported:
         entries.append(f"- {reported}")

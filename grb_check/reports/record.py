@@ -25,7 +25,7 @@ from grb_check.files.text import fit_all
 from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import ALPHA, Baseline
 from grb_check.gate.baselines.files import BaselineContent, BaselineFile, content_of
-from grb_check.gate.baselines.joint import JointComparison, UpdateLoss
+from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate
@@ -117,7 +117,6 @@ class BaselineRecord(RecordPart, frozen=True):
         unused: entries without a case in this run.
         environment: checks of the environment of each dataset, if it has to be the baseline's.
         together: verdicts on all cases of each model and dataset.
-        losses: that this run accepted by writing the file.
         notes: for people.
         base: of the revision that takes the place of a file; None for a file.
     """
@@ -131,7 +130,6 @@ class BaselineRecord(RecordPart, frozen=True):
     asked: bool
     unused: tuple[str, ...]
     together: tuple[JointComparison, ...]
-    losses: tuple[UpdateLoss, ...]
     notes: tuple[str, ...]
     base: BaseRecord | None
 
@@ -323,7 +321,6 @@ def _baseline(found: BaselineResult) -> BaselineRecord:
         asked=found.baseline.requested,
         unused=found.unused,
         together=found.joint,
-        losses=found.losses,
         notes=found.notes,
         base=_base(found.baseline) if found.baseline.revision else None,
     )

@@ -106,7 +106,6 @@ def baseline_lines(record: RunRecord) -> list[str]:
         f"{reference}, {each.scope}: {each.comparison.text}"
         for reference, each in record.baseline.joint_tests
     ]
-    lines += [f"update, {loss.text}" for loss in record.baseline.losses]
     return lines + _repeats_needed(record.cases)
 
 

@@ -26,11 +26,9 @@ from grb_check.gate.baselines.files import (
 from grb_check.gate.baselines.joint import (
     JointComparison,
     ModelOnDataset,
-    UpdateLoss,
     compare_clean,
     compare_groups,
     groups_with_entries,
-    update_losses,
     updated,
 )
 
@@ -49,12 +47,10 @@ class Written:
     Attributes:
         unchanged: whether the file was the same before.
         kept: number of entries of the file that the run did not make.
-        losses: that it accepts.
     """
 
     unchanged: bool
     kept: int
-    losses: tuple[UpdateLoss, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +184,6 @@ class Baseline:
     def write(
         self,
         made: Mapping[str, BaselineCase],
-        now: Mapping[Case, BaselineCase],
         environment: Mapping[str, str],
     ) -> Written:
         """Write the file, unless it is the same; entries that the run did not make are left.
@@ -198,11 +193,9 @@ class Baseline:
 
         Args:
             made: entries of the run, by the key that the case has in it.
-            now: those of them that are compared jointly.
             environment: of the run, by name.
         """
         named = {name: environment[name] for name in (*MEASURED, PACK) if name in environment}
-        losses = update_losses(self.seen, now, self.margin)
         before = self.saved
         if self.model:
             prefix, theirs = f"{self.model}@", f"{self.compared_model}@"
@@ -210,12 +203,11 @@ class Baseline:
             if stored <= made.keys():  # else another model's figures would get this one's name
                 before = before.with_prefix(theirs, prefix)
             made = {k if is_own_test(k) else prefix + k: each for k, each in made.items()}
-        labelled = [replace(loss, model=loss.model or self.model) for loss in losses]
-        new = updated(before, made, named, labelled)
+        new = updated(before, made, named)
         if new != self.saved:
             write_baseline(self.path, new)
         kept = len(new.entries) - len(made)
-        return Written(unchanged=new == self.saved, kept=kept, losses=losses)
+        return Written(unchanged=new == self.saved, kept=kept)
 
 
 def open_baseline(path: Path, margin: float, model: str, *, update: bool) -> Baseline:

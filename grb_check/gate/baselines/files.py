@@ -5,8 +5,7 @@ on, one field a line. `bits` has, for each case, the base64 of the zlib-compress
 each repeat the targets that were right before the attack, then those right after it
 (`numpy.packbits`, first target first). Figures are formed from the bits, and checked against them
 when the file is read. The id of a case names the model even if its run had no other, so that the
-entries of a model are found again in a run of several. `losses` has what the last update of each
-model and dataset lost.
+entries of a model are found again in a run of several.
 
 A case of the baseline and of this run, and what can be compared of them.
 
@@ -66,33 +65,18 @@ class Figures(_Part, frozen=True):
     perturbations: str
 
 
-class StoredLoss(_Part, frozen=True):
-    """Loss of attacked accuracy that an update accepted, in points.
-
-    Attributes:
-        cases: number of cases of the update.
-        replaced: the loss against the entries that it replaced.
-    """
-
-    cases: Count
-    replaced: float
-
-
 class BaselineContent(_Part, frozen=True):
     """The content of the file.
 
     The keys of `cases` and `bits` are case ids that always name the model, or node ids of users'
-    own tests; those of `losses` are `model@dataset`.
+    own tests.
     """
 
     about: str
     versions: dict[str, str]
-    losses: dict[str, StoredLoss]
     cases: dict[str, Figures]
     bits: dict[str, str]
 
-
-T = TypeVar("T")
 
 ABOUT: Final = (
     "baseline of grb_check: pytest --grb-baseline=FILE compares, --grb-update-baseline writes"
@@ -144,7 +128,7 @@ class BaselineCase:
         return tuple(_ones(bits) / self.targets for bits in self.after)
 
 
-BASELINE: Final = FileKind(name="baseline", type=BaselineContent, format=6, wanted=WANTED)
+BASELINE: Final = FileKind(name="baseline", type=BaselineContent, format=7, wanted=WANTED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,13 +138,11 @@ class BaselineFile:
     Attributes:
         entries: by their key: `model@` and the case, or the node id of a user's own test.
         versions: of the packages that it was measured with, by name.
-        losses: of the last update, by `model@dataset`.
         digest: of the content that was read; empty otherwise.
     """
 
     entries: Mapping[str, BaselineCase] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    losses: Mapping[str, StoredLoss] = field(default_factory=dict)
     digest: str = ""
 
     @property
@@ -176,13 +158,11 @@ class BaselineFile:
 
     def with_prefix(self, old: str, new: str) -> BaselineFile:
         """Return the same with `new` instead of `old` at the beginning of its keys."""
-
-        def named(given: Mapping[str, T]) -> dict[str, T]:
-            moved = [key for key in given if key.startswith(old) and not is_own_test(key)]
-            rest = {key: each for key, each in given.items() if key not in moved}
-            return {**rest, **{new + key.removeprefix(old): given[key] for key in moved}}
-
-        return replace(self, entries=named(self.entries), losses=named(self.losses))
+        given = self.entries
+        moved = [key for key in given if key.startswith(old) and not is_own_test(key)]
+        rest = {key: each for key, each in given.items() if key not in moved}
+        named = {new + key.removeprefix(old): given[key] for key in moved}
+        return replace(self, entries={**rest, **named})
 
 
 def is_own_test(key: str) -> bool:
@@ -237,7 +217,6 @@ def content_of(saved: BaselineFile) -> BaselineContent:
     return BaselineContent(
         about=ABOUT,
         versions=dict(saved.versions),
-        losses=dict(sorted(saved.losses.items())),
         cases={name: _figures(saved.entries[name]) for name in names},
         bits={name: _packed(saved.entries[name]) for name in names},
     )
@@ -256,7 +235,6 @@ def saved_of(content: BaselineContent, name: str) -> BaselineFile:
     return BaselineFile(
         entries=entries,
         versions=content.versions,
-        losses=content.losses,
         digest=digest_of(content),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
@@ -16,7 +16,6 @@ from grb_check.gate.baselines.files import (
     BaselineCase,
     BaselineFile,
     Pair,
-    StoredLoss,
     why_incomparable,
 )
 
@@ -184,79 +183,10 @@ def _pairs(
     return pairs
 
 
-UPDATE_ALPHA: Final = 0.05  # family-wise error rate of the losses that an update accepts
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loss:
-    """Loss of attacked accuracy against one reference.
-
-    Attributes:
-        cases: number of cases that it is of.
-        points: in percentage points; positive is worse.
-        text: the figures that it is based on, in one sentence.
-    """
-
-    cases: int
-    points: float
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class UpdateLoss:
-    """The loss that an update of the baseline accepts for one model and dataset.
-
-    Attributes:
-        model: its label in case ids; empty if the run has one model.
-        dataset: name.
-        cases: number of cases of the run.
-        replaced: the loss against the file that is replaced.
-    """
-
-    model: str
-    dataset: str
-    cases: int
-    replaced: Loss
-
-    @property
-    def name(self) -> str:
-        """`[model@]dataset`."""
-        return group_name((self.model, self.dataset))
-
-    @property
-    def text(self) -> str:
-        """The figures of the loss, after the cases that they are of."""
-        return f"{scope(self.replaced.cases, self.cases, self.name)}: {self.replaced.text}"
-
-
-def update_losses(
-    saved: BaselineFile, now: Mapping[Case, BaselineCase], margin: float
-) -> tuple[UpdateLoss, ...]:
-    """Return the losses that an update accepts, for each model and dataset.
-
-    Args:
-        saved: the file that is replaced.
-        now: entries of the run that replaces it.
-        margin: of the comparisons in the text.
-    """
-    groups = groups_of(sorted(now, key=lambda each: each.order))
-    joint = compare_groups(saved.entries, now, groups, margin=margin, alpha=UPDATE_ALPHA)
-    return tuple(
-        UpdateLoss(
-            model=each.model,
-            dataset=each.dataset,
-            cases=groups[each.model, each.dataset],
-            replaced=_loss(each),
-        )
-        for each in joint
-    )
-
-
 def updated(
     saved: BaselineFile,
     made: Mapping[str, BaselineCase],
     versions: Mapping[str, str],
-    losses: Iterable[UpdateLoss] = (),
 ) -> BaselineFile:
     """Return the content of a baseline file after an update.
 
@@ -267,7 +197,6 @@ def updated(
         saved: the content before.
         made: entries of the run, by their key in the file.
         versions: of the packages that the run was made with.
-        losses: see `update_losses`; they name the model.
     """
     entries = dict(saved.entries)
     for key, entry in made.items():
@@ -275,16 +204,7 @@ def updated(
         entries[key] = was if was is not None and _same(was, entry) else entry
     if (entries, dict(versions)) == (saved.entries, saved.versions):
         return saved
-    stored = {
-        loss.name: StoredLoss(cases=loss.cases, replaced=round(loss.replaced.points, 2) + 0.0)
-        for loss in losses
-    }
-    return BaselineFile(entries=entries, versions=dict(versions), losses={**saved.losses, **stored})
-
-
-def _loss(joint: JointComparison) -> Loss:
-    text = joint.comparison.text.replace("the baseline", "the replaced baseline")
-    return Loss(cases=joint.compared, points=joint.comparison.loss or 0.0, text=text)
+    return BaselineFile(entries=entries, versions=dict(versions))
 
 
 def _same(one: BaselineCase, other: BaselineCase) -> bool:

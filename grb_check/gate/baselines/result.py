@@ -24,7 +24,6 @@ from grb_check.gate.baselines.files import BaselineCase, entry_of, is_own_test, 
 from grb_check.gate.baselines.joint import (
     JointComparison,
     ModelOnDataset,
-    UpdateLoss,
     groups_of,
 )
 
@@ -206,7 +205,6 @@ class BaselineResult:
         baseline: of the run.
         joint: the verdicts on all cases of each model and dataset that has an entry, or should.
         environment: the checks of each dataset, if its environment has to be the baseline's.
-        losses: that this run accepted by writing the file.
         unused: keys of entries that no case of the run has.
         written: number of entries that this run made for the file; None if it was not to write
             it, or could not.
@@ -216,7 +214,6 @@ class BaselineResult:
 
     baseline: Baseline
     joint: tuple[JointComparison, ...] = ()
-    losses: tuple[UpdateLoss, ...] = ()
     unused: tuple[str, ...] = ()
     written: int | None = None
     failed: bool = False
@@ -339,7 +336,7 @@ def _written(
         note = f"{shown(baseline.path)} not written: {why}"
         return BaselineResult(baseline=baseline, notes=(note,))
     try:
-        result = baseline.write(created, entries_of(judged), environment)
+        result = baseline.write(created, environment)
     except OSError as error:
         note = f"{shown(baseline.path)} not written: {reason(error)}"
         return BaselineResult(baseline=baseline, failed=True, notes=(note,))
@@ -351,6 +348,4 @@ def _written(
     notes = [text, *_few_repeats(created), *baseline.notes]
     if kept:
         notes += environment_notes(baseline, (), environment)
-    return BaselineResult(
-        baseline=baseline, losses=result.losses, written=len(created), notes=tuple(notes)
-    )
+    return BaselineResult(baseline=baseline, written=len(created), notes=tuple(notes))
