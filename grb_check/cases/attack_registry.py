@@ -123,7 +123,9 @@ class AttackRegistry:
     def _resolve(self, name: str) -> list[Pair]:
         base = base_name(name)
         pairs = [self._from_path(base)] if ":" in base else self._named(base)
-        self._texts |= {pair: base for pair in pairs if pair in self.own}
+        for pair in pairs:
+            if pair in self.own:
+                self._texts.setdefault(pair, base)  # the first one imported it
         modifiers = name[len(base) :]
         canonical: list[Pair] = []
         refused: list[UsageError] = []

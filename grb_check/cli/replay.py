@@ -40,7 +40,7 @@ from grb_check.failures import evidence
 from grb_check.failures.evidence import Evidence, SavedModel, SavedRepeat
 from grb_check.files.versions import versions
 from grb_check.settings.model_specs import read_models
-from grb_check.user_code.revisions import find_revision, is_own, remove_stale, worktree
+from grb_check.user_code.revisions import find_revision, is_own, not_of, remove_stale, worktree
 
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
@@ -136,6 +136,8 @@ def _replay_at(options: argparse.Namespace) -> int:
     """
     here, places = Path.cwd().resolve(), sys.path[:]
     revision = find_revision(options.at, here, "--at")
+    if revision.is_working_tree:
+        raise UsageError("--at=. is the files here, which are replayed without --at")
     top = revision.top.resolve()
     options.artifact = here / expanded(options.artifact)
     options.grb_data = [here / expanded(folder) for folder in options.grb_data]
@@ -144,12 +146,19 @@ def _replay_at(options: argparse.Namespace) -> int:
     remove_stale(top)
     with worktree(revision) as folder:
         sys.path[:] = [each for each in places if not is_own(top, Path(each))]
+        below = folder / here.relative_to(top)
+        below.mkdir(parents=True, exist_ok=True)
         try:
-            os.chdir(folder / here.relative_to(top))
-            return _replay(options)
+            os.chdir(below)
+            code = _replay(options)
         finally:
             os.chdir(here)
             sys.path[:] = places
+        foreign = not_of(folder, top)
+    if foreign:
+        complain(DataError(f"not of {options.at}, though imported: {', '.join(foreign[:3])}"))
+        return CANNOT_TELL
+    return code
 
 
 def _replay(options: argparse.Namespace) -> int:

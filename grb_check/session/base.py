@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from glob import escape
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from typing import Any, Final
 import pytest
 
 from grb_check import datasets
-from grb_check.attacks.names import base_name
+from grb_check.cases.case import node_id_of
 from grb_check.errors import UsageError
 from grb_check.execution.tasks import packages_digest
 from grb_check.gate.baselines.baseline import Baseline
@@ -39,6 +39,7 @@ from grb_check.store.store import Store
 from grb_check.user_code.revisions import (
     Revision,
     is_own,
+    not_of,
     remove_stale,
     working_digest,
     worktree,
@@ -48,7 +49,10 @@ VARIABLE: Final = "GRB_CHECK_BASE"  # of the environment of the run at the base
 PLUGIN: Final = "grb_check.session.base_process"
 WAIT: Final = 0.2  # seconds between two looks at that run
 LAST: Final = 6  # lines of a failed run that are shown
+INI_FILE: Final = "grb_check-base.ini"  # takes the place of that revision's own
+OF_TESTS: Final = ("python_files", "python_classes", "python_functions")  # are those of this run
 ENDED: Final = (0, 1)  # exit statuses of a run that has measured: passed, and with failures
+SELECTING: Final = ("grb_suite", "grb_difficulty", "grb_attack", "grb_budget", "grb_case")
 SAME_FOR_BOTH: Final = ("grb_split", "grb_training", "grb_features", "grb_device")
 
 
@@ -149,7 +153,8 @@ def base_baseline(
     side = _Side(revision=revision, raw=raw, plan=plan, known=known)
     same = revision.is_working_tree
     if not same:
-        _check_installed(config, side)
+        if installed := not_of(revision.top.resolve(), revision.top.resolve()):
+            raise UsageError(_foreign(revision, installed))
         remove_stale(revision.top)
         same = revision.digest == working_digest(revision.top)
     before = settings.baseline
@@ -160,7 +165,7 @@ def base_baseline(
         _Part(name=each.label, models=(each,)) for each in settings.models if each.label in own
     ]
     if tests.items:
-        parts = [_Part(name=OWN_TESTS, models=settings.models, tests=tests)]
+        parts = [_Part(name=OWN_TESTS, models=settings.models[:1], tests=tests)]
     for name, found in ({} if same else _found(config, side, parts, show)).items():
         if isinstance(found, str):
             failures[name] = found
@@ -176,30 +181,6 @@ def base_baseline(
         failures=failures,
         planned=len(plan.cases.cases) + len(tests.items),
     )
-
-
-def _check_installed(config: pytest.Config, side: _Side) -> None:
-    """Refuse a package that is in the repository and is imported from an installation.
-
-    Such a copy is the same at every revision.
-
-    Raises:
-        UsageError: names it.
-    """
-    top = side.revision.top
-    folders = {top, config.rootpath, config.invocation_params.dir}
-    for model in side.plan.settings.models:
-        name = model.target.partition(":")[0].partition(".")[0]
-        spec = find_spec(name)
-        if spec is None or spec.origin is None or is_own(top.resolve(), Path(spec.origin)):
-            continue
-        for place in (each / below / name for each in folders for below in ("", "src")):
-            if (place / "__init__.py").exists():
-                raise UsageError(
-                    f"--grb-base={side.revision.name}: {name} is imported from {spec.origin}, "
-                    f"which is the same at every revision, and not from {place}; install it with "
-                    f"`pip install -e .`"
-                )
 
 
 def _found(
@@ -223,7 +204,7 @@ def _key(store: Store, side: _Side, part: _Part) -> str:
     return store.key(
         kind="base",
         files=side.revision.digest,
-        arguments=repr((_options(side, part.models, Path("base")), part.ids)),
+        arguments=repr((_options(side, part, Path("base")), part.ids)),
         known=repr(sorted(side.known.items())),
         packages=packages_digest(tuple(sys.path)),
     )
@@ -233,10 +214,11 @@ def _stored(store: Store, side: _Side, part: _Part) -> BaselineFile | None:
     text = store.load_text(_key(store, side, part))
     if text is None:
         return None
-    with tempfile.TemporaryDirectory(prefix="grb_check-") as folder:
+    with tempfile.TemporaryDirectory(prefix="grb_check-") as folder, suppress(UsageError):
         path = Path(folder) / "base.json"
         path.write_text(text)
         return read_baseline(path)
+    return None  # of another format
 
 
 def _measured(
@@ -261,15 +243,20 @@ def _measured(
     here.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="grb_check-") as text:
         out = Path(text)
-        (out / "pytest.ini").write_text("[pytest]\n")
+        root = side.moved(config.rootpath, folder)
+        home = root if root.is_relative_to(folder) else out  # conftest.py files count below it
+        home.mkdir(parents=True, exist_ok=True)
+        (home / INI_FILE).write_text(
+            "\n".join(["[pytest]", *(f"{n} = {' '.join(config.getini(n))}" for n in OF_TESTS)])
+        )
         command = [
             *(sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-q"),
-            *("-c", str(out / "pytest.ini")),
-            f"--rootdir={side.moved(config.rootpath, folder)}",
-            *_options(side, part.models, folder),
+            *(f"-p{each}" for each in config.option.plugins),
+            *("-c", str(home / INI_FILE), f"--rootdir={root}", f"--confcutdir={root}"),
+            *_options(side, part, folder),
             *(f"--grb-jobs={each}" for each in side.raw.texts("grb_jobs")),
             *(f"--grb-baseline={out / 'base.json'}", UPDATE_FLAG),
-            "--continue-on-collection-errors" if part.ids else "--grb-only",
+            "--continue-on-collection-errors",
             f"--import-mode={config.option.importmode}",
             *map(str, files),
             *("--grb-max-drop=1", "--grb-min-clean=0", "--grb-evidence=off"),
@@ -277,6 +264,7 @@ def _measured(
         about = {
             "parent": os.getpid(),
             "top": str(side.revision.top.resolve()),
+            "copy": str(folder),
             "targets": [each.target for each in part.models],
             "tests": part.ids,
             "answer": str(out / "answer.json"),
@@ -294,18 +282,19 @@ def _measured(
             raise UsageError(_foreign(side.revision, answer["foreign"]))
         if part.ids and status == pytest.ExitCode.NO_TESTS_COLLECTED:
             return None
-        if status not in ENDED or not written:
+        if answer.get("failed") or status not in ENDED or not written:
             what = part.name if part.ids else part.models[0].target
-            return f"{what}: no figures at {side.revision}: {_error_in(log)}"
+            why = answer.get("failed") or _error_in(log)
+            return f"{what}: no figures at {side.revision}: {_last(why)}"
         store.save_text(_key(store, side, part), (out / "base.json").read_text())
         return read_baseline(out / "base.json")
 
 
 def _foreign(revision: Revision, files: Sequence[str]) -> str:
     return (
-        f"--grb-base={revision.name}: the run at the base imported files of the working tree "
-        f"({', '.join(files[:3])}), which are not at that revision or which an installation "
-        f"points to; install the package without -e, or add the files to that revision"
+        f"--grb-base={revision.name}: {', '.join(files[:3])} would be the same at both sides: "
+        f"imported from the working tree, or from an installed copy of what the repository has; "
+        f"install the package with `pip install -e .`, and add new files to that revision"
     )
 
 
@@ -343,49 +332,44 @@ def _error_in(log: Path) -> str:
     """The error in a log of pytest: its last lines, from the word ERROR on if that is there."""
     text = log.read_text(encoding="utf-8", errors="replace").strip()
     _, found, error = text.rpartition("\nERROR: ")
-    return "\n".join((error if found else text).splitlines()[-LAST:])
+    return error if found else text
 
 
-def _options(side: _Side, models: Sequence[ModelSpec], folder: Path) -> list[str]:
-    """The options that select and measure the cases of models as this run does."""
-    raw, plan = side.raw, side.plan
+def _last(text: str) -> str:
+    return "\n".join(text.splitlines()[-LAST:])
+
+
+def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
+    """The options that select and measure the cases of a part as this run does."""
+    raw, plan, models = side.raw, side.plan, part.models
     settings = plan.settings
     arguments = raw.texts("grb_model_args")
     of_each = [arguments[settings.models.index(each) :][:1] or arguments[:1] for each in models]
-    named = [text for text in plan.registry.split(raw.texts("grb_attack")) if ":" in text]
-    built_in = [
-        f"{scenario}/{name}"
-        for scenario, name in settings.attacks
-        if (scenario, base_name(name)) not in plan.registry.own
-    ]
     selecting = [
         *(f"--grb-model={each.label}={each.target}" for each in models),
         *(f"--grb-model-args={each}" for own in of_each for each in own),
-        f"--grb-suite={settings.suite}",
         *(f"--grb-dataset={each}" for each in _datasets(side, folder)),
-        f"--grb-difficulty={','.join(settings.difficulties)}",
-        *(f"--grb-attack={each}" for each in (*named, *built_in)),
-        *(f"--grb-case={escape(each)}" for each in _cases(side, models)),
+        *_given(raw, SELECTING),
     ]
     result = [
         *(selecting if models else []),  # users' own tests may bring their model
+        *_given(raw, SAME_FOR_BOTH),
         f"--grb-repeats={settings.repeats}",
         *(f"--grb-data={side.existing(each, folder)}" for each in settings.places.folders),
         f"--grb-store={'off' if settings.store is None else settings.store.text}",
     ]
-    for option in OPTIONS:
-        if option.dest in SAME_FOR_BOTH and raw.texts(option.dest):
-            result += [f"{option.flag}={text}" for text in raw.texts(option.dest)]
     if settings.pack is not None:
         result.append(f"--grb-pack={settings.pack.path.resolve()}")
-    return result
+    if part.ids:
+        return result
+    cases = [case for case in plan.cases.own if settings.model(case.model) in models]
+    return [*result, "--grb-only", *(node_id_of(replace(case, model="")) for case in cases)]
 
 
-def _cases(side: _Side, models: Sequence[ModelSpec]) -> list[str]:
-    """The cases of this part of the run, in no other order than their own."""
-    settings, own = side.plan.settings, side.plan.cases.own
-    named = [f"{case.dataset}/{case.cell}" for case in own if settings.model(case.model) in models]
-    return list(dict.fromkeys(named))
+def _given(raw: RawValues, names: Sequence[str]) -> list[str]:
+    """The options of these names as they were given."""
+    chosen = [option for option in OPTIONS if option.dest in names]
+    return [f"{each.flag}={text}" for each in chosen for text in raw.texts(each.dest)]
 
 
 def _datasets(side: _Side, folder: Path) -> list[str]:

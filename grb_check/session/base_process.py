@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 
 from grb_check.execution.processes import end_with
 from grb_check.session.base import VARIABLE
-from grb_check.user_code.revisions import is_own
+from grb_check.user_code.revisions import not_of
 
 
 def pytest_configure() -> None:
@@ -39,14 +38,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.nodeid in tests]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed and "verdict" not in getattr(report, "grb", {}):
+        _answer(failed=f"{report.nodeid}: {report.longreprtext}")
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.failed:
+        _answer(failed=f"{report.nodeid}: {report.longreprtext}")
+
+
 def pytest_unconfigure() -> None:
-    files = [str(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]]
-    own = Path(__file__).parents[1]
-    users = [each for each in files if each and not Path(each).is_relative_to(own)]
-    top = Path(_about()["top"])
-    foreign = [each for each in users if is_own(top, Path(each))]
+    about = _about()
+    foreign = not_of(Path(about["copy"]), Path(about["top"]))
     if foreign:
-        _answer(foreign=sorted(foreign))
+        _answer(foreign=foreign)
 
 
 def _about() -> dict[str, Any]:
@@ -55,7 +62,10 @@ def _about() -> dict[str, Any]:
 
 
 def _answer(**values: object) -> None:
-    Path(_about()["answer"]).write_text(json.dumps(values), encoding="utf-8")
+    """Add what the run that started this one has to know."""
+    path = Path(_about()["answer"])
+    before = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**values, **before}), encoding="utf-8")  # the first error stays
 
 
 def _is_missing(target: str) -> bool:
@@ -66,7 +76,7 @@ def _is_missing(target: str) -> bool:
             return True
         result: object = importlib.import_module(name)
     except ModuleNotFoundError as error:
-        return error.name is not None and name.startswith(error.name)
+        return error.name is not None and f"{name}.".startswith(f"{error.name}.")
     except Exception:  # the run tells
         return False
     for each in attribute.split("."):

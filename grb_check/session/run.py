@@ -29,7 +29,7 @@ from grb_check.session.plugin_hooks import PluginHooks
 from grb_check.session.pytest_private import is_controller, is_worker, say
 from grb_check.session.running import CaseRunner
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.settings import DEFAULT, Section, Settings, describe_given
+from grb_check.settings.settings import COMMAND_LINE, DEFAULT, Section, Settings, describe_given
 from grb_check.store.place import is_url
 
 # Options that the first lines are about.
@@ -221,13 +221,15 @@ class Run:
             )
         if is_worker(self._config) or self._config.option.collectonly:
             return
-        if self.plan.settings.base is not None and is_controller(self._config):
+        settings = self.plan.settings
+        asked = self.plan.cases.cases or settings.origins["grb_base"] == COMMAND_LINE
+        if settings.base is not None and asked and is_controller(self._config):
             raise UsageError(
                 "--grb-base and pytest-xdist: leave -n away, or give -n 0; --grb-jobs measures in "
                 "several processes"
             )
         self.runner.check()
-        if self.plan.settings.base is not None and self.plan.cases.cases:
+        if settings.base is not None and self.plan.cases.cases:
             self._measure_base()
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
@@ -237,21 +239,25 @@ class Run:
             UsageError, DataError: the base cannot be measured.
         """
         self.expected_cases.expect(item.nodeid for item in items)
-        judged = [each for each in items if "grb_verdict" in getattr(each, "fixturenames", ())]
-        own = [each for each in judged if not is_node_id(each.nodeid)]
-        if self.plan.settings.base is not None and own and not self._config.option.collectonly:
-            self._measure_base(own)
+        idle = self._config.option.collectonly or is_worker(self._config)
+        if self.plan.settings.base is not None and not idle:
+            judged = [each for each in items if "grb_verdict" in getattr(each, "fixturenames", ())]
+            own = [each for each in judged if not is_node_id(each.nodeid)]
+            self._measure_base([each for each in own if each.get_closest_marker("skip") is None])
         self.runner.plan_tasks(items)
 
-    def _measure_base(self, tests: Sequence[pytest.Item] = ()) -> None:
-        """Measure the models at the base, before those of the working tree.
+    def _measure_base(self, tests: Sequence[pytest.Item] | None = None) -> None:
+        """Measure the models at the base, before those of the working tree, or users' own tests.
 
         Raises:
             UsageError, DataError: it cannot be measured.
         """
-        runner = self.runner
+        if tests is not None and not tests:
+            return
+        runner, tests = self.runner, tests or ()
         data = runner.data_of(tests)
-        of_tests = OwnTests(items=tests, data=tuple(source.path for source in data))
+        paths = [source.path for source in data if source.path != Path()]
+        of_tests = OwnTests(items=tests, data=paths)
         known = runner.environment | runner.fingerprints
         known |= {source.name: fingerprint for source, fingerprint in data.items()}
         baseline = base_baseline(self._config, self.plan, known, runner.show, of_tests)

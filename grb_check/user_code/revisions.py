@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ OF_HOOKS: Final = (  # set by a hook of git that runs the tests, for another pur
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"),
 )
+NO_FILES: Final = (":(top,exclude,glob)**/__pycache__/**",)  # that no model depends on, either
+ANYWHERE: Final = ("__main__", "conftest")  # modules that are many files
 SEEN: Final = 12  # digits of a commit, as shown
 HERE: Final = "."  # the name of the working tree
 
@@ -140,7 +142,7 @@ def working_digest(top: Path) -> str:
             "GIT_OBJECT_DIRECTORY": str(objects),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": known,
         }
-        _run(top, "add", "--all", "--", ":/", apart=apart)
+        _run(top, "add", "--all", "--", ":/", *NO_FILES, apart=apart)
         tree = _run(top, "write-tree", apart=apart).strip()
         listing = _run(top, "ls-tree", "-r", "-z", "--full-tree", tree, apart=apart)
     changed = [
@@ -169,12 +171,7 @@ def worktree(revision: Revision) -> Iterator[Path]:
     parent = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
     folder = parent / revision.top.name
     try:
-        _run(revision.top, "worktree", "add", "--detach", "--force", str(folder), revision.commit)
-        listing = _run(revision.top, "ls-tree", "-r", "-z", "--full-tree", revision.commit)
-        for path, commit in _submodules(revision.top, listing).items():
-            packed = parent / "submodule.zip"
-            _run(revision.top / path, "archive", f"--output={packed}", commit)
-            shutil.unpack_archive(packed, folder / path)
+        _check_out(revision.top, revision.commit, folder)
         yield folder
     finally:
         _remove(revision.top, folder)
@@ -182,8 +179,55 @@ def worktree(revision: Revision) -> Iterator[Path]:
 
 def is_own(top: Path, path: Path) -> bool:
     """Return whether a path is in a repository, and not in an environment that lies in it."""
-    path = path.resolve()
-    return path.is_relative_to(top) and not path.is_relative_to(Path(sys.prefix).resolve())
+    path, environment = path.resolve(), Path(sys.prefix).resolve()
+    installed = environment.is_relative_to(top) and path.is_relative_to(environment)
+    return path.is_relative_to(top) and not installed
+
+
+def not_of(folder: Path, top: Path) -> list[str]:
+    """Return the files of imported modules that are not those of a folder and should be.
+
+    They are in the repository, but not there, or are another copy, as an installed one, of a module
+    that the folder has.
+
+    Args:
+        folder: a worktree: the repository itself, or what `worktree` made.
+        top: folder of the repository.
+    """
+    names, ours = (
+        _module_names(_run(folder, "ls-files", "-z").split("\0")),
+        Path(__file__).parents[1],
+    )
+    result = []
+    for name, module in [*sys.modules.items()]:
+        given = Path(getattr(module, "__file__", None) or "")  # torch has some without a folder
+        known = name.partition(".")[0] in (*sys.stdlib_module_names, *ANYWHERE)
+        if known or not given.is_absolute() or is_own(folder, given) or ours in given.parents:
+            continue
+        if is_own(top, given) or name in names:
+            result.append(str(given))
+    return sorted(result)
+
+
+def _module_names(files: Sequence[str]) -> set[str]:
+    """The names under which files can be imported: below the top, `src`, and what is no package."""
+    packages = {Path(file).parent for file in files if file.endswith("__init__.py")}
+    result = set()
+    for path in (Path(file) for file in files if file.endswith(".py")):
+        first = next(each for each in path.parents if each not in packages)
+        for place in {Path(), Path("src"), first}:
+            if path.is_relative_to(place):
+                parts = path.relative_to(place).with_suffix("").parts
+                result.add(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return result
+
+
+def _check_out(top: Path, commit: str, folder: Path) -> None:
+    """Make a worktree of a commit, and of its submodules in it."""
+    _run(top, "worktree", "add", "--detach", "--force", str(folder), commit)
+    listing = _run(top, "ls-tree", "-r", "-z", "--full-tree", commit)
+    for path, of_submodule in _submodules(top, listing).items():
+        _check_out(top / path, of_submodule, folder / path)
 
 
 def remove_stale(top: Path) -> None:
@@ -214,6 +258,7 @@ def _remove(top: Path, folder: Path) -> None:
     shutil.rmtree(folder.parent, ignore_errors=True)
     with suppress(UsageError):
         _run(top, "worktree", "prune")
+        _run(top, "submodule", "--quiet", "foreach", "--recursive", "git worktree prune")
 
 
 def _asked(here: Path, *words: str) -> str:

@@ -103,6 +103,30 @@ def test_a_change_for_the_worse_is_red_and_its_revert_green(repository: pytest.P
 
 
 @pytest.mark.slow
+def test_the_base_has_the_cases_that_node_ids_and_budgets_name(repository: pytest.Pytester) -> None:
+    """Also of attacks of the user's own."""
+    path = repository.path
+    (path / "toys.py").write_text(ATTACK)
+    commit(path)
+    write(path, MODEL.format("") + "\n# as it was\n")
+    args = (*ARGS, "--grb-attack=toys:Toy", "--grb-budget=0.05", "--grb-max-drop=1")
+    budget = repository.runpytest(*args)
+    budget.assert_outcomes(passed=6)
+    budget.stdout.fnmatch_lines(["*: 4 equal"])
+    one = repository.runpytest(*ARGS, "grb::tiny::test_attack[full/modification/rnd]")
+    one.assert_outcomes(passed=3)
+    one.stdout.fnmatch_lines(["grb base: HEAD (*), 1 entry*", "*: 1 equal"])
+
+
+ATTACK = """
+from grb_check.attacks.modification.rnd import ModificationRnd
+
+class Toy(ModificationRnd):
+    name = "toy"
+"""
+
+
+@pytest.mark.slow
 def test_a_failure_is_replayed_at_either_side(repository: pytest.Pytester) -> None:
     """The perturbation that the change falls to is none for the base."""
     path = repository.path
@@ -114,7 +138,7 @@ def test_a_failure_is_replayed_at_either_side(repository: pytest.Pytester) -> No
         subprocess.run([*command, *at], cwd=path, capture_output=True, text=True, check=False)
         for at in ((), ("--at=HEAD",), ("--at=nosuch",))
     ]
-    assert [each.returncode for each in done] == [1, 0, 128]
+    assert [each.returncode for each in done] == [1, 0, 128], done[1].stdout + done[1].stderr
     assert "no such revision" in done[2].stderr
     assert git(path, "worktree", "list").count("\n") == 1
 
@@ -148,7 +172,7 @@ def test_files_of_the_working_tree_are_refused_at_the_base(repository: pytest.Py
     git(path, "commit", "--quiet", "--message", "helper is not there")
     result = repository.runpytest(*ARGS)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*imported files of the working tree (*helper.py)*"])
+    result.stderr.fnmatch_lines(["*helper.py would be the same at both sides*"])
 
 
 @pytest.mark.parametrize(
@@ -223,6 +247,12 @@ def test_own_tests_are_compared_with_the_base(repository: pytest.Pytester) -> No
     again.assert_outcomes(passed=1, failed=2)
     alone = repository.runpytest(*args, "-k", "figures")
     alone.assert_outcomes(passed=1)
+    write(path, "raise OSError('no weights')\n")
+    commit(path)
+    write(path, MODEL.format(""))
+    broken = repository.runpytest(*args)
+    broken.assert_outcomes(passed=3, failed=1)
+    broken.stdout.fnmatch_lines(["own tests: no figures at HEAD (*", "*no weights*"])
     (path / "test_own.py").rename(path / "test_new.py")
     new = repository.runpytest("test_new.py", *args[1:])
     new.stdout.fnmatch_lines(["*2 new*"])
@@ -235,7 +265,9 @@ def test_an_installed_copy_of_the_package_is_refused(
     for place in (repository.path / "src", tmp_path):
         (place / "kind").mkdir(parents=True)
         (place / "kind" / "__init__.py").write_text("from own import build\n")
+    commit(repository.path)
+    (repository.path / "more.py").write_text("x = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     result = repository.runpytest(*ARGS, "--grb-model=kind:build")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*kind is imported from *the same at every revision*"])
+    result.stderr.fnmatch_lines(["*kind/__init__.py would be the same at both sides*"])

@@ -98,7 +98,8 @@ def test_the_digest_is_of_all_files_but_texts(repository: Path) -> None:
     base = find_revision("main", repository, "--grb-base").digest
     status = git(repository, "status", "--porcelain")
     assert working_digest(repository) == base
-    for name in ("README.md", "ignored.py"):
+    (repository / "__pycache__").mkdir()
+    for name in ("README.md", "ignored.py", "__pycache__/model.pyc"):
         (repository / name).write_text("anything\n")
         assert working_digest(repository) == base
     for change in ("new.py", "model.py"):
@@ -107,6 +108,7 @@ def test_the_digest_is_of_all_files_but_texts(repository: Path) -> None:
         (repository / "new.py").unlink(missing_ok=True)
     (repository / "model.py").write_text("width = 64\n")
     (repository / "README.md").unlink()
+    (repository / "__pycache__" / "model.pyc").unlink()
     assert working_digest(repository) == base
     assert git(repository, "status", "--porcelain") == status
 
