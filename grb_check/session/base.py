@@ -62,15 +62,19 @@ class _Side:
 
     Attributes:
         revision: to measure.
+        config: pytest's.
         raw: values of the options.
         plan: of this run.
         known: what figures depend on, by name: see `base_baseline`.
+        show: is told how far it is.
     """
 
     revision: Revision
+    config: pytest.Config
     raw: RawValues
     plan: SessionPlan
     known: Mapping[str, str]
+    show: Callable[[str], None]
 
     def moved(self, path: Path, folder: Path) -> Path:
         """Return the same place in the copy `folder`; the path itself outside the repository."""
@@ -150,7 +154,7 @@ def base_baseline(
     revision = settings.base
     assert revision is not None
     raw = read_raw(options.lookup(config), config.rootpath, config.invocation_params.dir)
-    side = _Side(revision=revision, raw=raw, plan=plan, known=known)
+    side = _Side(revision=revision, config=config, raw=raw, plan=plan, known=known, show=show)
     same = revision.is_working_tree
     if not same:
         if installed := not_of(revision.top.resolve(), revision.top.resolve()):
@@ -166,7 +170,7 @@ def base_baseline(
     ]
     if tests.items:
         parts = [_Part(name=OWN_TESTS, models=settings.models[:1], tests=tests)]
-    for name, found in ({} if same else _found(config, side, parts, show)).items():
+    for name, found in ({} if same else _found(side, parts)).items():
         if isinstance(found, str):
             failures[name] = found
         elif found is not None:
@@ -183,9 +187,7 @@ def base_baseline(
     )
 
 
-def _found(
-    config: pytest.Config, side: _Side, parts: Sequence[_Part], show: Callable[[str], None]
-) -> dict[str, BaselineFile | str | None]:
+def _found(side: _Side, parts: Sequence[_Part]) -> dict[str, BaselineFile | str | None]:
     """What each part leaves at the base, from the store or measured now, see `_measured`."""
     store = open_store(side.plan.settings.store)
     result: dict[str, BaselineFile | str | None] = {
@@ -195,7 +197,7 @@ def _found(
     if missing:
         with worktree(side.revision) as folder:
             for part in missing:
-                result[part.name] = _measured(config, side, part, folder, store, show)
+                result[part.name] = _measured(side, part, folder, store)
     return result
 
 
@@ -204,7 +206,7 @@ def _key(store: Store, side: _Side, part: _Part) -> str:
     return store.key(
         kind="base",
         files=side.revision.digest,
-        arguments=repr((_options(side, part, Path("base")), part.ids)),
+        arguments=repr((_options(side, part, Path("base")), part.ids, side.config.option.plugins)),
         known=repr(sorted(side.known.items())),
         packages=packages_digest(tuple(sys.path)),
     )
@@ -221,73 +223,64 @@ def _stored(store: Store, side: _Side, part: _Part) -> BaselineFile | None:
     return None  # of another format
 
 
-def _measured(
-    config: pytest.Config,
-    side: _Side,
-    part: _Part,
-    folder: Path,
-    store: Store,
-    show: Callable[[str], None],
-) -> BaselineFile | str | None:
+def _measured(side: _Side, part: _Part, folder: Path, store: Store) -> BaselineFile | str | None:
     """Return what a part leaves at the base.
 
     None if it is not there; in words why it has no figures, if it fails there.
 
     Raises:
-        UsageError: the run imported something of the working tree.
+        UsageError: the run imported something that is not of the base.
     """
     files = part.files(side, folder)
     if part.ids and not files:
         return None
-    here = side.moved(config.invocation_params.dir, folder)
-    here.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="grb_check-") as text:
         out = Path(text)
-        root = side.moved(config.rootpath, folder)
-        home = root if root.is_relative_to(folder) else out  # conftest.py files count below it
-        home.mkdir(parents=True, exist_ok=True)
-        (home / INI_FILE).write_text(
-            "\n".join(["[pytest]", *(f"{n} = {' '.join(config.getini(n))}" for n in OF_TESTS)])
-        )
-        command = [
-            *(sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-q"),
-            *(f"-p{each}" for each in config.option.plugins),
-            *("-c", str(home / INI_FILE), f"--rootdir={root}", f"--confcutdir={root}"),
-            *_options(side, part, folder),
-            *(f"--grb-jobs={each}" for each in side.raw.texts("grb_jobs")),
-            *(f"--grb-baseline={out / 'base.json'}", UPDATE_FLAG),
-            "--continue-on-collection-errors",
-            f"--import-mode={config.option.importmode}",
-            *map(str, files),
-            *("--grb-max-drop=1", "--grb-min-clean=0", "--grb-evidence=off"),
-        ]
+        told, result, log = out / "answer.json", out / "base.json", out / "log.txt"
         about = {
             "parent": os.getpid(),
             "top": str(side.revision.top.resolve()),
             "copy": str(folder),
             "targets": [each.target for each in part.models],
             "tests": part.ids,
-            "answer": str(out / "answer.json"),
+            "answer": str(told),
         }
-        log = out / "log.txt"
-        environment = _environment(side, part.models, folder, about)
-        status = _run(
-            command, here, environment, log, lambda text: show(f"base {side.revision}: {text}")
-        )
-        told, written = out / "answer.json", (out / "base.json").exists()
+        command = [*_command(side, part, folder, result), *map(str, files)]
+        status = _run(side, folder, command, _environment(side, part.models, folder, about), log)
         answer = json.loads(told.read_text()) if told.exists() else {}
-        if answer.get("missing"):
+        absent = part.ids and status == pytest.ExitCode.NO_TESTS_COLLECTED
+        if answer.get("missing") or absent:
             return None
         if answer.get("foreign"):
             raise UsageError(_foreign(side.revision, answer["foreign"]))
-        if part.ids and status == pytest.ExitCode.NO_TESTS_COLLECTED:
-            return None
-        if answer.get("failed") or status not in ENDED or not written:
+        if answer.get("failed") or status not in ENDED or not result.exists():
             what = part.name if part.ids else part.models[0].target
             why = answer.get("failed") or _error_in(log)
-            return f"{what}: no figures at {side.revision}: {_last(why)}"
-        store.save_text(_key(store, side, part), (out / "base.json").read_text())
-        return read_baseline(out / "base.json")
+            last = "\n".join(why.splitlines()[-LAST:])
+            return f"{what}: no figures at {side.revision}: {last}"
+        store.save_text(_key(store, side, part), result.read_text())
+        return read_baseline(result)
+
+
+def _command(side: _Side, part: _Part, folder: Path, result: Path) -> list[str]:
+    """The command line of the run at the base, without files of tests."""
+    config = side.config
+    root = side.moved(config.rootpath, folder)
+    home = root if root.is_relative_to(folder) else result.parent
+    home.mkdir(parents=True, exist_ok=True)
+    names = [f"{name} = {' '.join(config.getini(name))}" for name in OF_TESTS]
+    (home / INI_FILE).write_text("\n".join(["[pytest]", *names]))
+    return [
+        *(sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-q"),
+        *(f"-p{each}" for each in config.option.plugins),
+        *("-c", str(home / INI_FILE), f"--rootdir={root}", f"--confcutdir={root}"),
+        f"--import-mode={config.option.importmode}",
+        "--continue-on-collection-errors",
+        *_options(side, part, folder),
+        *(f"--grb-jobs={each}" for each in side.raw.texts("grb_jobs")),
+        *("--grb-max-drop=1", "--grb-min-clean=0", "--grb-evidence=off"),
+        *(f"--grb-baseline={result}", UPDATE_FLAG),
+    ]
 
 
 def _foreign(revision: Revision, files: Sequence[str]) -> str:
@@ -299,13 +292,11 @@ def _foreign(revision: Revision, files: Sequence[str]) -> str:
 
 
 def _run(
-    command: Sequence[str],
-    here: Path,
-    environment: Mapping[str, str],
-    log: Path,
-    show: Callable[[str], None],
+    side: _Side, folder: Path, command: Sequence[str], environment: Mapping[str, str], log: Path
 ) -> int:
     """Run pytest at the base, and return its exit status."""
+    here = side.moved(side.config.invocation_params.dir, folder)
+    here.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         process = subprocess.Popen(
             command, cwd=here, env=dict(environment), stdout=file, stderr=subprocess.STDOUT
@@ -315,7 +306,7 @@ def _run(
                 try:
                     return process.wait(WAIT)
                 except subprocess.TimeoutExpired:
-                    show(_last_word(log))
+                    side.show(f"base {side.revision}: {_last_word(log)}")
         finally:
             process.kill()
             process.wait()
@@ -333,10 +324,6 @@ def _error_in(log: Path) -> str:
     text = log.read_text(encoding="utf-8", errors="replace").strip()
     _, found, error = text.rpartition("\nERROR: ")
     return error if found else text
-
-
-def _last(text: str) -> str:
-    return "\n".join(text.splitlines()[-LAST:])
 
 
 def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
