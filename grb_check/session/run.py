@@ -243,18 +243,18 @@ class Run:
         if self.plan.settings.base is not None and not idle:
             judged = [each for each in items if "grb_verdict" in getattr(each, "fixturenames", ())]
             own = [each for each in judged if not is_node_id(each.nodeid)]
-            self._measure_base([each for each in own if each.get_closest_marker("skip") is None])
+            tests = [each for each in own if each.get_closest_marker("skip") is None]
+            if tests:
+                self._measure_base(tests)
         self.runner.plan_tasks(items)
 
-    def _measure_base(self, tests: Sequence[pytest.Item] | None = None) -> None:
-        """Measure the models at the base, before those of the working tree, or users' own tests.
+    def _measure_base(self, tests: Sequence[pytest.Item] = ()) -> None:
+        """Measure at the base: users' own tests, or without any the built-in cases.
 
         Raises:
             UsageError, DataError: it cannot be measured.
         """
-        if tests is not None and not tests:
-            return
-        runner, tests = self.runner, tests or ()
+        runner = self.runner
         data = runner.data_of(tests)
         paths = [source.path for source in data if source.path != Path()]
         of_tests = OwnTests(items=tests, data=paths)

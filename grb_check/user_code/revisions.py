@@ -194,11 +194,8 @@ def not_of(folder: Path, top: Path) -> list[str]:
         folder: a worktree: the repository itself, or what `worktree` made.
         top: folder of the repository.
     """
-    names, ours = (
-        _module_names(_run(folder, "ls-files", "-z").split("\0")),
-        Path(__file__).parents[1],
-    )
-    result = []
+    names = _module_names(_run(folder, "ls-files", "-z").split("\0"))
+    ours, result = Path(__file__).parents[1], []
     for name, module in [*sys.modules.items()]:
         given = Path(getattr(module, "__file__", None) or "")  # torch has some without a folder
         known = name.partition(".")[0] in (*sys.stdlib_module_names, *ANYWHERE)
@@ -210,15 +207,12 @@ def not_of(folder: Path, top: Path) -> list[str]:
 
 
 def _module_names(files: Sequence[str]) -> set[str]:
-    """The names under which files can be imported: below the top, `src`, and what is no package."""
-    packages = {Path(file).parent for file in files if file.endswith("__init__.py")}
+    """The names under which files are imported from the top, or from any folder `src`."""
     result = set()
     for path in (Path(file) for file in files if file.endswith(".py")):
-        first = next(each for each in path.parents if each not in packages)
-        for place in {Path(), Path("src"), first}:
-            if path.is_relative_to(place):
-                parts = path.relative_to(place).with_suffix("").parts
-                result.add(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+        for place in (each for each in path.parents if each.name in ("", "src")):
+            parts = path.relative_to(place).with_suffix("").parts
+            result.add(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     return result
 
 

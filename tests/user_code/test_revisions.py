@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,6 +15,7 @@ from grb_check.errors import UsageError
 from grb_check.user_code.revisions import (
     PREFIX,
     find_revision,
+    not_of,
     remove_stale,
     working_digest,
     worktree,
@@ -163,3 +165,20 @@ def test_submodules_are_copied_and_their_changes_count(repository: Path, tmp_pat
     assert working_digest(repository) != revision.digest
     with worktree(revision) as folder:
         assert (folder / "lib" / "layers.py").read_text() == "depth = 2\n"
+
+
+def test_an_installed_module_is_known_by_its_name(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is imported from the top or from `src`; a folder `torch` elsewhere is another thing."""
+    for file in ("packages/a/src/deep/layers.py", "tests/torch/__init__.py", "single.py"):
+        (repository / file).parent.mkdir(parents=True, exist_ok=True)
+        (repository / file).touch()
+    commit(repository, "more")
+    assert not_of(repository, repository) == []
+    for name in ("deep.layers", "single"):
+        module = ModuleType(name)
+        module.__file__ = str(tmp_path / f"{name}.py")
+        monkeypatch.setitem(sys.modules, name, module)
+    expected = [str(tmp_path / f"{name}.py") for name in ("deep.layers", "single")]
+    assert not_of(repository, repository) == expected
