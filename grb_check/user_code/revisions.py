@@ -136,7 +136,7 @@ def working_digest(top: Path) -> str:
         known = _run(top, "rev-parse", "--path-format=absolute", "--git-path", "objects").strip()
         own = _run(top, "rev-parse", "--path-format=absolute", "--git-path", "index").strip()
         with suppress(OSError):  # a repository without an index
-            shutil.copy(own, index)
+            shutil.copy2(own, index)  # with its time, by which git knows which files may differ
         apart = {
             "GIT_INDEX_FILE": str(index),
             "GIT_OBJECT_DIRECTORY": str(objects),

@@ -115,6 +115,20 @@ def test_the_digest_is_of_all_files_but_texts(repository: Path) -> None:
     assert git(repository, "status", "--porcelain") == status
 
 
+def test_a_change_in_the_second_of_the_commit_is_seen(repository: Path) -> None:
+    """Of equal size, so that git tells it by the times of the file and of the index alone."""
+    git(repository, "config", "core.trustctime", "false")
+    second = (1_700_000_000, 1_700_000_000)
+    file, index = repository / "model.py", repository / ".git" / "index"
+    os.utime(file, second)
+    git(repository, "update-index", "--refresh")
+    os.utime(index, second)
+    base = find_revision("main", repository, "--grb-base").digest
+    file.write_text("width = 16\n")
+    os.utime(file, second)
+    assert working_digest(repository) != base
+
+
 def test_a_copy_has_the_files_of_the_revision_and_is_removed(repository: Path) -> None:
     revision = find_revision("main", repository, "--grb-base")
     (repository / "model.py").write_text("width = 16\n")
