@@ -10,7 +10,8 @@ import torch
 
 from grb_check.attacks.edges.edge_set import degrees_of, local_budgets
 from grb_check.attacks.names import split_budget
-from grb_check.attacks.registry import is_targeted, local_budget_of
+from grb_check.attacks.registry import is_targeted, local_budget_of, source_of
+from grb_check.attacks.scenarios import INJECTION, MODIFICATION
 from grb_check.attacks.threat import Scenario, Threat
 from grb_check.datasets.dataset import AnyDataset, Dataset, GraphDataset
 from grb_check.datasets.published import injection_row
@@ -35,7 +36,8 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
     budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
     if is_targeted(scenario, attack):
         return threat_to_each(dataset, difficulty, local_budget)
-    kind: Scenario = "injection" if scenario == "injection" else "modification"
+    of_nodes = source_of(scenario, attack)[0] == INJECTION
+    kind: Scenario = INJECTION if of_nodes else MODIFICATION
     return threat_for(dataset, difficulty, kind, budget, local_budget)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from grb_check.attacks import names
 from grb_check.attacks.own_attacks import OwnAttack, check
+from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Row:
         path: `module:class`. The class is a frozen dataclass that needs no arguments.
         tags: `smoke`, `standard`, `paper`, `local`, and those of `contrastive`: the suites that run
             the attack, see `cases.suites`. Every attack has `standard`, whose
-            strongest is `worst`, or `local`, if its threat bounds the changes for single nodes.
+            strongest is `worst`, or `local`, if its threat bounds the changes for single nodes, or
+            `poisoning`.
             `targeted`: each target is attacked on its own, within its own budget.
             `graphs`: it can attack each graph of a set within that graph's own budget, and the
             suite `graphs` runs it.
@@ -55,6 +57,7 @@ class Row:
 
 _INJECTION: Final = "grb_check.attacks.injection"
 _MODIFICATION: Final = "grb_check.attacks.modification"
+_POISONING: Final = "grb_check.attacks.poisoning"
 _OF_GRAPHS: Final = ("graphs", "contrastive-graphs")
 _CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", *_OF_GRAPHS)
 _TARGETED: Final = ("local", "targeted")
@@ -128,10 +131,31 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("modification", "nettack"): Row(f"{_MODIFICATION}.nettack:ModificationNettack", _TARGETED),
     ("modification", "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),
     ("modification", "l1d-rnd"): Row(f"{_MODIFICATION}.l1d_rnd:ModificationL1dRnd", _TARGETED),
+    ("poisoning", "metattack"): Row(
+        f"{_POISONING}.metattack:PoisoningMetattack", ("poisoning",), seconds=(15.0, 15.0)
+    ),
+    ("poisoning", "meta-prbcd"): Row(
+        f"{_POISONING}.meta_prbcd:PoisoningMetaPrbcd", ("poisoning",), seconds=(25.0, 25.0)
+    ),
 }
 
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _NO_ATTACKS: Final[Mapping[Pair, Attack]] = MappingProxyType({})
+
+
+def source_of(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS) -> Pair:
+    """Return the attack that makes the perturbations of a case, without modifiers.
+
+    `poisoning/prbcd` has those of `modification/prbcd` on surrogates; if both other scenarios have
+    an attack of the name, those of modification. Of users' attacks only modifications can poison,
+    besides those that are made for it.
+    """
+    pair = (scenario, names.base_name(name))
+    if scenario != POISONING or pair in BUILT_IN or pair in own:
+        return pair
+    places = [(MODIFICATION, pair[1]), (INJECTION, pair[1])]
+    known = [each for each in places if each in BUILT_IN or (each in own and each == places[0])]
+    return known[0] if known else pair
 
 
 def attack_names() -> tuple[Pair, ...]:
@@ -155,7 +179,7 @@ def tagged(tag: str) -> tuple[Pair, ...]:
 def local_budget_of(scenario: str, name: str) -> float | None:
     """Return the local budget of the threat to which an attack belongs; None if it has none."""
     given = names.split_local_budget(names.split_budget(name)[0])[1]
-    row = BUILT_IN.get((scenario, names.base_name(name)))
+    row = BUILT_IN.get(source_of(scenario, name))
     return row.local_budget if given is None and row is not None else given
 
 
@@ -170,7 +194,7 @@ def name_at_local_budget(scenario: str, name: str, local_budget: float | None) -
 
 def is_targeted(scenario: str, name: str) -> bool:
     """Whether an attack, named with or without modifiers, attacks each target on its own."""
-    return (scenario, names.base_name(name)) in tagged("targeted")
+    return source_of(scenario, name) in tagged("targeted")
 
 
 def load_attack(
@@ -182,7 +206,7 @@ def load_attack(
     """Return the attack of that name, with its modifiers applied.
 
     Args:
-        scenario: `injection` or `modification`.
+        scenario: `injection`, `modification` or `poisoning`.
         name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`; budgets in it are ignored,
             because they belong to the threat.
         defaults: a dataset's settings for built-in attacks that have them; the name overrides them.
@@ -192,7 +216,9 @@ def load_attack(
         UsageError: the attack is unknown, or does not take a modifier.
     """
     name = names.without_budgets(name)
-    pair = (scenario, names.base_name(name))
+    pair = source_of(scenario, name, own)
+    if pair[0] != scenario and names.has_setting(own.get(pair) or _built_in(*pair), "knowledge"):
+        name += "+black-box"  # no model can be known before it is trained
     label = "/".join(pair)
     if pair in own:
         attack = names.with_settings(own[pair], names.read_modifiers(own[pair], name, label), label)
@@ -217,10 +243,13 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
     """
     plain = names.without_budgets(name)
     base = names.base_name(plain)
-    if scenario != "modification" and names.split_local_budget(name)[1] is not None:
+    pair = source_of(scenario, base, own)
+    if scenario == POISONING:
+        _check_poisoning(base, plain)
+    if pair[0] == INJECTION and names.split_local_budget(name)[1] is not None:
         raise UsageError(
             f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}=SHARE, which bounds the edges "
-            f"that change at each existing node; give it to attacks of scenario modification"
+            f"that change at each existing node; give it to attacks on edges"
         )
     if is_targeted(scenario, base) and names.split_budget(name)[1] is not None:
         raise UsageError(
@@ -240,9 +269,24 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
             f"attacks: --grb-attack=NAME+MODIFIER,{base}"
         )
     load_attack(scenario, plain, own=own)  # raises if the attack rejects a value
-    attack = own.get((scenario, base)) or _built_in(scenario, base)
+    attack = own.get(pair) or _built_in(*pair)
     settings = names.read_modifiers(attack, plain, f"{scenario}/{base}")
     return names.with_budgets_of(f"{base}{names.write_modifiers(attack, settings)}", name)
+
+
+def _check_poisoning(base: str, plain: str) -> None:
+    if is_targeted(POISONING, base):
+        raise UsageError(
+            f"attack {POISONING}/{base} would need a training for each target, because it attacks "
+            f"each on its own; give an attack on all targets together, such as "
+            f"{POISONING}/metattack"
+        )
+    known = {"white-box", "black-box"} & {each.strip() for each in plain.split("+")[1:]}
+    if known or "knowledge=" in plain:
+        raise UsageError(
+            f"attack {POISONING}/{base} takes no white-box or black-box, because it comes before "
+            f"the model is trained: nobody knows it yet"
+        )
 
 
 def describe(attack: Attack) -> str | None:

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.scenarios import INJECTION
+from grb_check.attacks.scenarios import Scenario as Scenario
 from grb_check.errors import BudgetError, count
 
-Scenario = Literal["modification", "injection"]
 Knowledge = Literal["black-box", "white-box"]
 
 
@@ -324,7 +325,7 @@ def _verify_scenario(perturbation: Perturbation, threat: Threat) -> None:
         "injected_edges": perturbation.injected_edges.shape[1],
         "injected_graphs": perturbation.injected_graphs.numel(),
     }
-    forbidden = of_modification if threat.scenario == "injection" else of_injection
+    forbidden = of_modification if threat.scenario == INJECTION else of_injection
     for name, size in forbidden.items():
         if size:
             raise BudgetError(f"{name}: {size} in a threat of {threat.scenario}, allowed 0")

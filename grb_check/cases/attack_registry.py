@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from grb_check.attacks import own_attacks
-from grb_check.attacks.names import base_name, split_names
-from grb_check.attacks.registry import Pair, canonical_name
-from grb_check.cases.case import SCENARIOS, attack_order, known_attacks
+from grb_check.attacks.names import WORST, base_name, split_names
+from grb_check.attacks.registry import Pair, attack_names, canonical_name
+from grb_check.attacks.scenarios import MODIFICATION, POISONING, SCENARIOS
+from grb_check.cases.case import attack_order, known_attacks
 from grb_check.errors import UsageError, choose
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 WILDCARDS = frozenset("*?[")
 _NOTHING: Final[Mapping[str, tuple[str, str]]] = MappingProxyType({})
-
-POISONING: Final = ("metattack", "mettack")  # not here, and not near in meaning to nettack
 
 
 class AttackRegistry:
@@ -116,9 +115,18 @@ class AttackRegistry:
     def _known(self) -> tuple[Pair, ...]:
         return (*known_attacks(), *self.own)
 
+    def _replayed(self) -> tuple[Pair, ...]:
+        """Poisoning by attacks of other scenarios, and `worst`: only full names stand for them."""
+        known = self._known()
+        modifications = [name for kind, name in self.own if kind == MODIFICATION]
+        built_in = [name for _, name in attack_names()]
+        every = dict.fromkeys((POISONING, name) for name in (*built_in, *modifications, WORST))
+        return tuple(pair for pair in every if pair not in known)
+
     def _spellings(self) -> list[str]:
         every = self._known()
-        return [*(name for _, name in every), *("/".join(pair) for pair in every)]
+        full = map("/".join, (*every, *self._replayed()))
+        return [*(name for _, name in every), *full]
 
     def _resolve(self, name: str) -> list[Pair]:
         base = base_name(name)
@@ -144,13 +152,9 @@ class AttackRegistry:
         offered = self._offered()
         if base.rpartition("/")[2] in offered:
             self._enter_offered(base.rpartition("/")[2])
-        if base.rpartition("/")[2] in POISONING and base not in offered:
-            raise UsageError(
-                f"attack {base!r} changes the graph before a model is trained (poisoning); those "
-                f"here change it afterwards (evasion): pytest --grb-list=attacks has them"
-            )
         choose("attack", base, list(dict.fromkeys([*self._spellings(), *offered])))
-        return [pair for pair in self._known() if base in (pair[1], "/".join(pair))]
+        found = [pair for pair in self._known() if base in (pair[1], "/".join(pair))]
+        return found or [pair for pair in self._replayed() if base == "/".join(pair)]
 
     def _offered(self) -> tuple[str, ...]:
         """Names that packages and plugins offer, which are imported only when they are named."""

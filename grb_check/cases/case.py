@@ -22,9 +22,8 @@ from grb_check.attacks.names import (
     without_budgets,
 )
 from grb_check.attacks.registry import Pair, attack_names, canonical_name, is_targeted, tagged
+from grb_check.attacks.scenarios import EVASION, POISONING, SCENARIOS
 from grb_check.errors import UsageError, count
-
-SCENARIOS: Final = ("injection", "modification")
 
 
 def attack_order(pair: Pair) -> tuple[int, int, str, float]:
@@ -42,9 +41,9 @@ def attack_order(pair: Pair) -> tuple[int, int, str, float]:
 
 
 def known_attacks() -> tuple[Pair, ...]:
-    """Return the attacks that need no user code: the built-in ones and `worst` of each scenario."""
+    """Return the attacks that need no user code: the built-in ones and `worst` of each evasion."""
     return tuple(
-        sorted((*attack_names(), *((scenario, WORST) for scenario in SCENARIOS)), key=attack_order)
+        sorted((*attack_names(), *((scenario, WORST) for scenario in EVASION)), key=attack_order)
     )
 
 
@@ -70,10 +69,10 @@ def on_graphs(pair: Pair) -> bool:
 
     Built-in attacks that can are tagged `graphs`; their `worst` can too. A user's attack receives
     the budgets of the graphs, and is verified against them. Local budgets are for nodes of a single
-    graph.
+    graph. Poisoning is of nodes: a set of graphs is trained on graphs that no attack is shown.
     """
     scenario, name = pair
-    if split_local_budget(name)[1] is not None:
+    if scenario == POISONING or split_local_budget(name)[1] is not None:
         return False
     plain = (scenario, base_name(name))
     return plain not in attack_names() or plain in tagged("graphs")
@@ -145,7 +144,7 @@ def check_on_graphs(case: Case) -> None:
         UsageError: an attack on a single graph, or a difficulty that graphs do not have.
     """
     if not on_graphs((case.scenario, case.attack)):
-        worst = [(scenario, WORST) for scenario in SCENARIOS]
+        worst = [(scenario, WORST) for scenario in EVASION]
         allowed = ", ".join("/".join(each) for each in (*tagged("graphs"), *worst))
         raise UsageError(
             f"{case.dataset} is a set of graphs, which {case.scenario}/{case.attack} cannot "

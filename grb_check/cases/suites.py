@@ -14,9 +14,9 @@ from grb_check.attacks.registry import (
     name_at_local_budget,
     tagged,
 )
+from grb_check.attacks.scenarios import EVASION, POISONING
 from grb_check.cases.case import (
     DIFFICULTIES,
-    SCENARIOS,
     WHOLE,
     Case,
     attack_order,
@@ -72,7 +72,7 @@ _SUITES: Final = (
         difficulties=DIFFICULTIES,
         attacks=tuple(
             sorted(
-                (*tagged("standard"), *((scenario, WORST) for scenario in SCENARIOS)),
+                (*tagged("standard"), *((scenario, WORST) for scenario in EVASION)),
                 key=attack_order,
             )
         ),
@@ -132,6 +132,19 @@ _SUITES: Final = (
         training="transductive",
         features="rows",
     ),
+    # Jin et al. 2020 attack 5 to 25 % of the edges; the model learns on the attacked graph.
+    Suite(
+        name="poisoning",
+        datasets=("synthetic-cora",),
+        difficulties=(WHOLE,),
+        attacks=tuple(
+            (POISONING, with_budget(name, share))
+            for name in (*(name for _, name in tagged(POISONING)), "dice", "prbcd")
+            for share in (0.01, 0.05, 0.1, 0.25)
+        ),
+        repeats=3,
+        training="transductive",
+    ),
     Suite(
         name="graphs",
         datasets=("synthetic-molecules",),
@@ -156,7 +169,8 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
     """
     scenario, name = worst
     chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
-    for attacks in (selected if chosen else (), SUITES["standard"].attacks):
+    usual = (SUITES[suite].attacks for suite in ("standard", "poisoning"))
+    for attacks in (selected if chosen else (), *usual):
         others = [
             other
             for kind, other in attacks
@@ -192,6 +206,20 @@ def members_of(case: Case, selected: Sequence[Pair], *, of_graphs: bool) -> tupl
         for name in members
         if not of_graphs or on_graphs((case.scenario, name))
     )
+
+
+def check_learns_on_whole_graph(*scenarios: str, transductive: bool) -> None:
+    """Refuse poisoning where models learn on the training nodes alone.
+
+    Raises:
+        UsageError: says how to select the other setting.
+    """
+    if POISONING in scenarios and not transductive:
+        raise UsageError(
+            f"attacks of scenario {POISONING} change the graph that models learn from, which is "
+            f"that of the training nodes alone here; give --grb-training=transductive, or "
+            f"--grb-suite={POISONING}, which has it"
+        )
 
 
 def check_graph_sets(

@@ -1,12 +1,19 @@
-"""Predictions for the targets after an attack: on one attacked graph, or each on its own."""
+"""Predictions for the targets after an attack: on one attacked graph, or each on its own.
+
+Or, after poisoning, those of a model that was trained on the attacked graph.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.threat import Perturbation, apply
+from grb_check.datasets.dataset import AnyDataset
+from grb_check.errors import ModelError
 from grb_check.evaluation.own_models import TrainedModel, predict
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.receptive_field import receptive_hops
@@ -46,3 +53,35 @@ def predicted_after(
             logits_of = model.victim.with_injected(attacked.x, attacked.edge_index, 0, at_node)
             result[target] = logits_of(nothing).argmax(dim=1).cpu()
     return result
+
+
+def predicted_if_poisoned(
+    model: TrainedModel, dataset: AnyDataset, targets: Tensor, perturbation: Perturbation
+) -> Tensor:
+    """Return the classes of the targets, int64 [t], that the model learns on the attacked graph.
+
+    The same model is trained from the same seed, with the perturbation in the graph from the start.
+
+    Args:
+        model: trained on the clean graph.
+        dataset: clean.
+        targets: int64 [t].
+        perturbation: within the threat.
+
+    Raises:
+        ModelError: nothing was trained for the model, or it cannot be trained on that graph.
+    """
+    if model.train is None:
+        raise ModelError(
+            f"model {model.victim.name} is not trained here, so that no graph can poison it; give "
+            f"a factory of the untrained model, or select the same attack without poisoning/"
+        )
+    return model.train(perturbed(dataset, perturbation)).predicted[targets.cpu()]
+
+
+def perturbed(dataset: AnyDataset, perturbation: Perturbation) -> AnyDataset:
+    """Return a dataset with the perturbation in its graph, of a form that datasets have."""
+    graph = apply(dataset.graph, perturbation)
+    row, column = graph.edge_index
+    graph.edge_index = graph.edge_index[:, (row * graph.num_nodes + column).argsort()]
+    return replace(dataset, graph=graph)

@@ -21,6 +21,7 @@ import torch
 from grb_check import datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair
+from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, verify
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats
@@ -168,7 +169,7 @@ def evaluate(
     data: Path | str | Sequence[Path | str] = (),
     download: bool = False,
     split: str | None = None,
-    training: str = "inductive",
+    training: str | None = None,
     features: str | None = None,
     store: Path | str | None = None,
     pack: Path | str | None = None,
@@ -195,7 +196,8 @@ def evaluate(
         download: whether a dataset that is in none of them may be downloaded.
         split: `grb`, or `given` for the split that comes with the dataset; None for `given` if the
             data is your own and has one, else `grb`.
-        training: `inductive`, or `transductive` for models that learn on the whole graph.
+        training: `inductive`, or `transductive` for models that learn on the whole graph; None for
+            what the scenario needs: `transductive` for poisoning.
         features: `grb` for GRB's normalisation, `rows` for rows that sum to 1, `given` to change
             nothing; None for `given` if the data is your own, else `grb`.
         store: folder or URL of perturbations to reuse; None stores nothing.
@@ -215,7 +217,8 @@ def evaluate(
         folders=tuple(Path(folder) for folder in folders),
         download=download,
         split=chosen("split", split, SPLIT_RULES),
-        training=choose("training", training, TRAININGS),
+        training=chosen("training", training, TRAININGS)
+        or ("transductive" if pair[0] == POISONING else "inductive"),
         features=chosen("features", features, FEATURE_RULES),
     )
     source = datasets.find(str(dataset), places)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import torch
@@ -101,6 +101,7 @@ class TrainedModel:
         warnings: given while it was built and trained.
         uncalled: a copy that has not been called since the training; None if it cannot be copied.
         pretrained: whether nothing was trained for it: it was declared so, or has no parameters.
+        train: trains the same model, from the same seed, on another dataset; None if `pretrained`.
         missing_gradients: share of sampled targets without a gradient, and an error, by what the
             gradient is taken of; `white_box` measures it once for each model and keeps it here.
         blended: what `fallbacks.from_blends` found, if anything, by threat; the same for all
@@ -115,12 +116,14 @@ class TrainedModel:
         uncalled: Victim | None = None,
         *,
         pretrained: bool = False,
+        train: Callable[[AnyDataset], TrainedModel] | None = None,
     ) -> None:
         self.victim = victim
         self.predicted = predicted
         self.warnings = warnings
         self.uncalled = uncalled
         self.pretrained = pretrained
+        self.train = train
         self.missing_gradients: dict[str, tuple[float | None, str]] = {}
         self.blended: dict[tuple[str, ...], Perturbation | None] = {}
 
@@ -198,8 +201,13 @@ class OwnModels:
                     model = surrogate(self.dataset, kind=kind, seed=seed, device=self.device)
                     self.store.save_arrays(key, to_arrays(model))
             predicted = predict(model, self.dataset.graph, seed)
-            self._trained[kind, seed] = TrainedModel(model, predicted)
+            train = partial(self._retrained, kind, seed)
+            self._trained[kind, seed] = TrainedModel(model, predicted, train=train)
         return self._trained[kind, seed]
+
+    def _retrained(self, kind: str, seed: int, dataset: AnyDataset) -> TrainedModel:
+        model = surrogate(dataset, kind=kind, seed=seed, device=self.device)
+        return TrainedModel(model, predict(model, dataset.graph, seed))
 
     def _stored(self, key: str, kind: str) -> Victim | None:
         arrays = self.store.load_arrays(key)
@@ -349,7 +357,12 @@ class TrainedVictims:
                 predicted = predict(victim, self._dataset.graph, seed)
                 pretrained = _trained_already(built) or _untrainable(built)
                 created = TrainedModel(
-                    victim, predicted, our_warnings(caught), uncalled, pretrained=pretrained
+                    victim,
+                    predicted,
+                    our_warnings(caught),
+                    uncalled,
+                    pretrained=pretrained,
+                    train=None if pretrained else partial(self._retrained, subject, seed),
                 )
                 if isinstance(built, Trained):
                     check_scale(created, self._dataset, self._source)
@@ -362,6 +375,9 @@ class TrainedVictims:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
+
+    def _retrained(self, subject: Subject, seed: int, dataset: AnyDataset) -> TrainedModel:
+        return TrainedVictims(dataset, self._source, self._device).get(subject, seed)
 
 
 def our_warnings(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ from typing import TypeAlias
 from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.names import WORST, base_name
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.registry import Pair, load_attack
+from grb_check.attacks.registry import Pair, load_attack, source_of
 from grb_check.cases.case import Case, check_on_graphs
 from grb_check.cases.outcomes import AttackedBy, RepeatResult, Scores
-from grb_check.cases.suites import members_of
-from grb_check.datasets.dataset import GraphDataset
+from grb_check.cases.suites import check_learns_on_whole_graph, members_of
+from grb_check.datasets.dataset import Dataset, GraphDataset
 from grb_check.evaluation.fallbacks import transferred_variant
 from grb_check.evaluation.own_models import DatasetCache, OwnModels, TrainedModel
 from grb_check.evaluation.surrogates import check_kinds
@@ -54,9 +54,11 @@ def plan(
     of_graphs = isinstance(own.dataset, GraphDataset)
     if of_graphs:
         check_on_graphs(case)
+    if isinstance(own.dataset, Dataset):
+        check_learns_on_whole_graph(case.scenario, transductive=own.dataset.transductive)
     trials = []
     for member in members_of(case, selected, of_graphs=of_graphs):
-        usual = settings_for(own.dataset, case.scenario)
+        usual = settings_for(own.dataset, source_of(case.scenario, member.attack)[0])
         attack = load_attack(case.scenario, member.attack, usual, attacks)
         check_kinds(attack, own.dataset)
         threat = threat_of(own.dataset, case.difficulty, case.scenario, member.attack)

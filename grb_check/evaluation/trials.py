@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -23,12 +23,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check import __version__
+from grb_check.attacks.edges.edge_set import mask_of
 from grb_check.attacks.graph_sets.attacks import perturb
 from grb_check.attacks.injection.blended_search import VERSION as BLENDS
 from grb_check.attacks.injection.blended_search import can_search
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
+from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import (
@@ -42,9 +44,9 @@ from grb_check.cases.outcomes import (
     RepeatResult,
     Scores,
 )
-from grb_check.datasets.dataset import digest
+from grb_check.datasets.dataset import Dataset, digest
 from grb_check.errors import BudgetError
-from grb_check.evaluation.after_attack import predicted_after
+from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.perturbation_bytes import to_bytes
@@ -116,6 +118,11 @@ class Trial:
     threat: Threat
     case: Case
     seed: int
+
+    @property
+    def poisons(self) -> bool:
+        """Whether the perturbation is in the graph before models are trained."""
+        return self.case.scenario == POISONING
 
 
 def black_box(
@@ -375,6 +382,8 @@ def _view(trial: Trial, guessed: Tensor, known: Tensor) -> Data:
     graph.y = guessed.to(clean.y.device, copy=True)
     known = known.to(clean.y.device)
     graph.y[known] = clean.y[known]
+    if trial.poisons:
+        graph.train_mask = mask_of(cast(Dataset, trial.own.dataset).train, clean.num_nodes)
     return graph
 
 
@@ -405,10 +414,10 @@ def seed_of(purpose: str, trial: Trial) -> int:
     """Return the seed of an attack in its repeat.
 
     It does not depend on modifiers and budget, so that an attack and its variants start from the
-    same random draws.
+    same random draws; nor on whether the attack is replayed as poisoning.
     """
     case = trial.case
-    cell = f"{case.difficulty}/{case.scenario}/{base_name(case.attack)}"
+    cell = f"{case.difficulty}/{trial.attack.scenario}/{base_name(case.attack)}"
     return derive_seed(purpose, cell, trial.seed)
 
 
@@ -439,7 +448,7 @@ def black_box_references(
 def _reference_scores(trial: Trial, perturbation: Perturbation, kind: str) -> Scores:
     own = trial.own
     key = own.store.key(
-        kind="reference",
+        kind="poisoned reference" if trial.poisons else "reference",
         protocol=PROTOCOL,
         dataset=own.fingerprint,
         recipe=own.recipe(kind),
@@ -475,8 +484,10 @@ def right_before(trial: Trial, model: TrainedModel) -> Right:
 
 def right_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> Right:
     """Targets that a model classifies correctly after the attack, bool [t]."""
-    graph, targets = trial.own.dataset.graph, trial.threat.targets
-    return _right(trial, predicted_after(model, graph, perturbation, targets, trial.seed))
+    dataset, targets = trial.own.dataset, trial.threat.targets
+    if trial.poisons:
+        return _right(trial, predicted_if_poisoned(model, dataset, targets, perturbation))
+    return _right(trial, predicted_after(model, dataset.graph, perturbation, targets, trial.seed))
 
 
 def scores(before: Right, after: Right) -> Scores:

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Final
 
-from grb_check.attacks.names import base_name
-from grb_check.attacks.registry import BUILT_IN, Row
+from grb_check.attacks.registry import BUILT_IN, Row, source_of
+from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import RepeatResult
 from grb_check.errors import count
@@ -126,6 +126,8 @@ def _by_case(repeat: tuple[Case, int]) -> tuple[str, int]:
 def knows_model(case: Case) -> bool:
     """Whether an attack sees the model under test, as far as its name tells."""
     modifiers = case.attack.split("+")[1:]
+    if case.scenario == POISONING:
+        return False
     return "white-box" in modifiers or (_row(case).knows_model and "black-box" not in modifiers)
 
 
@@ -135,4 +137,4 @@ def cost_of(case: Case) -> float:
 
 
 def _row(case: Case) -> Row:
-    return BUILT_IN.get((case.scenario, base_name(case.attack)), USERS)
+    return BUILT_IN.get(source_of(case.scenario, case.attack), USERS)

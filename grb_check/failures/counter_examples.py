@@ -25,6 +25,7 @@ from torch import Tensor
 
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import model_on
+from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, apply, numbers_after
 from grb_check.cases.counter_example import CounterExample, Flip, InjectedNode, summary
 from grb_check.cases.metrics import relative_drop
@@ -256,12 +257,17 @@ def save_smallest(
         The counter-example; None if no repeat alone breaks the limits.
 
     Raises:
-        UsageError: each target was attacked on its own.
+        UsageError: each target was attacked on its own, or the training was poisoned.
         ModelError: the victim fails on one of the graphs.
         OSError: the file cannot be written.
     """
     position = hardest([(each.clean, each.attacked) for each in found.repeats], found.limits)
     repeat = found.repeats[position]
+    if found.case.scenario == POISONING:
+        raise UsageError(
+            f"{found.case.id} poisons the training, and each smaller part would need one "
+            f"of its own: it is not reduced; replay measures it as it is"
+        )
     if repeat.perturbation.flip_targets.numel():
         raise UsageError(
             f"in {found.case.id} each target is attacked on its own, with few flips, which are not "

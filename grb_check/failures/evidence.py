@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, MsgspecError, convert
 
 from grb_check.attacks.names import split_budget
-from grb_check.cases.case import DIFFICULTIES, SCENARIOS, Case
+from grb_check.attacks.scenarios import SCENARIOS
+from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.verdicts import Verdict
 from grb_check.errors import UsageError, one_line

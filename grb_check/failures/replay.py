@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.budgets import threat_of
+from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.datasets import Source
 from grb_check.datasets.dataset import AnyDataset, GraphDataset
-from grb_check.evaluation.after_attack import predicted_after
+from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.evaluator import Evaluator, threads_for
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.victims.subject import Subject
@@ -29,12 +31,15 @@ class Replay:
         graph: the clean graph, on the victim's device.
         threat: of the case, with the targets.
         seed: of the repeat, for models that draw in their forward.
+        poisoned: of a case that poisons, the targets' predicted classes after a training on the
+            attacked graph, see `predicted_if_poisoned`.
     """
 
     model: TrainedModel
     graph: Data
     threat: Threat
     seed: int
+    poisoned: Callable[[Perturbation], Tensor] | None = None
 
     @property
     def targets(self) -> Tensor:
@@ -54,6 +59,8 @@ class Replay:
 
     def after(self, perturbation: Perturbation) -> Tensor:
         """Predicted classes of the targets after the attack, int64 [t]."""
+        if self.poisoned is not None:
+            return self.poisoned(perturbation)
         return predicted_after(self.model, self.graph, perturbation, self.targets, self.seed)
 
     def accuracy(self, predicted: Tensor) -> float:
@@ -74,7 +81,10 @@ def replaying(
     dataset = evaluator.dataset(source)
     threat = threat_of(dataset, case.difficulty, case.scenario, case.attack)
     with threads_for(dataset.num_nodes):
-        yield Replay(evaluator.victim(subject, source, seed), dataset.graph, threat, seed)
+        victim = evaluator.victim(subject, source, seed)
+        poisoned = partial(predicted_if_poisoned, victim, dataset, threat.targets)
+        poisons = case.scenario == POISONING
+        yield Replay(victim, dataset.graph, threat, seed, poisoned if poisons else None)
 
 
 def sizes(dataset: AnyDataset) -> dict[str, int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from grb_check.attacks.names import WORST, base_name
+from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.case import is_node_id
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
@@ -172,14 +173,22 @@ def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
         return (
             f"{model} classifies only {clean:.0%} correctly without an attack: too few to lose any."
         )
-    unknown = _by_level([each for each in outcomes if not each.adaptive])
-    known = _by_level(outcomes) if any(each.adaptive for each in outcomes) else {}
-    sides = [each for each in (unknown, known) if each]
-    own = [_range(side, lambda outcome: outcome.attacked) for side in sides]
-    if unknown and known:
-        kept = f"{own[0]} against attackers who do not know it and {own[1]} against those who do"
-    else:
-        kept = f"{own[0]} against attackers who {'know' if known else 'do not know'} it"
+    poisoning = [each for each in outcomes if each.case.scenario == POISONING]
+    evasion = [each for each in outcomes if each.case.scenario != POISONING]
+    unknown = _by_level([each for each in evasion if not each.adaptive])
+    known = _by_level(evasion) if any(each.adaptive for each in evasion) else {}
+    attackers = (
+        (unknown, "do not know it"),
+        (known, "do" if unknown else "know it"),
+        (_by_level(poisoning), "change what it is trained on"),
+    )
+    sides = [side for side, _ in attackers if side]
+    kept = " and ".join(
+        f"{_range(side, lambda outcome: outcome.attacked)} against "
+        f"{'attackers' if side is sides[0] else 'those'} who {who}"
+        for side, who in attackers
+        if side
+    )
     average = "on average " if len(sides[0]) > 1 else ""
     below = " It would do better without the graph." if _is_below(sides[-1]) else ""
     return f"{model} keeps {kept}; {average}{_others(sides)}.{_rank(rows, gate)}{below}"

@@ -15,7 +15,8 @@ from typing import Final
 import msgspec
 
 from grb_check.attacks.names import split_budget
-from grb_check.cases.case import DIFFICULTIES, MOST_REPEATS, SCENARIOS, WHOLE, case_of
+from grb_check.attacks.scenarios import SCENARIOS
+from grb_check.cases.case import DIFFICULTIES, MOST_REPEATS, WHOLE, case_of
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import MAIN_REFERENCE, Scores
 from grb_check.errors import GrbCheckError, UsageError, count

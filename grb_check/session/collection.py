@@ -19,10 +19,10 @@ from typing import Final
 import pytest
 
 from grb_check.attacks.registry import Pair
+from grb_check.attacks.scenarios import SCENARIOS
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import (
     DIFFICULTIES,
-    SCENARIOS,
     TEST_NAME,
     Case,
     NodeId,

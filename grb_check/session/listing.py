@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grb_check.attacks.names import BUDGET, PRESETS, WORST, has_setting
 from grb_check.attacks.registry import attack_names, load_attack
-from grb_check.cases.case import SCENARIOS
+from grb_check.attacks.scenarios import SCENARIOS
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
 from grb_check.datasets.listing import entries

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Final
 
 from grb_check import datasets
-from grb_check.attacks.registry import Pair
+from grb_check.attacks.registry import BUILT_IN, Pair
+from grb_check.attacks.scenarios import POISONING, SCENARIOS
 from grb_check.cases.attack_registry import WILDCARDS, AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, SCENARIOS, Case, NodeId, attack_order, select
+from grb_check.cases.case import DIFFICULTIES, Case, NodeId, attack_order, select
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
@@ -63,11 +65,14 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
     )
 
 
+_POISONING: Final = tuple(name for scenario, name in BUILT_IN if scenario == POISONING)
+
+
 def read_suite(raw: RawValues, asked: Sequence[str], names: RegisteredNames) -> str:
     """Return the suite that is given; the default for sets of graphs has its own attacks.
 
     Args:
-        raw: values of the options.
+        raw: values of the options; if all attacks that it names are poisoning, so is the suite.
         asked: datasets that are given. Those that are a user's function are called if no suite is
             given, since that alone says whether they are sets of graphs.
         names: that plugins registered.
@@ -76,7 +81,10 @@ def read_suite(raw: RawValues, asked: Sequence[str], names: RegisteredNames) -> 
         UsageError, DataError: there is no such suite, or a user's function fails.
     """
     default = "smoke"
-    if raw.one("grb_suite") is None and asked:
+    attacks = raw.filled("grb_attack")
+    if attacks and all(text.startswith((POISONING, *_POISONING)) for text in attacks):
+        default = POISONING
+    elif raw.one("grb_suite") is None and asked:
         places = read_places(raw)
         default = FOR_GRAPHS if all(_is_set(name, places) for name in asked) else default
     return choose("suite", raw.one("grb_suite", default), (*SUITES, *names.suites))

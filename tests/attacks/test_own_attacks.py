@@ -61,8 +61,8 @@ def run(attack: Any) -> Perturbation:
         (SimpleNamespace(**vars(returning(0)) | {"name": "a+b"}), "cannot be part of a case id"),
         (SimpleNamespace(**vars(returning(0)) | {"name": 3}), "its name 3 cannot be"),
         (
-            SimpleNamespace(**vars(returning(0)) | {"scenario": "poisoning"}),
-            "scenario is 'poisoning'; allowed: modification, injection",
+            SimpleNamespace(**vars(returning(0)) | {"scenario": "evasion"}),
+            "scenario is 'evasion'; allowed: modification, injection, poisoning",
         ),
         (
             SimpleNamespace(**vars(returning(0)) | {"knowledge": "all"}),

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from grb_check.attacks.registry import attack_names, canonical_name
+from grb_check.attacks.scenarios import SCENARIOS
 from grb_check.cases.case import (
-    SCENARIOS,
     Case,
     at_budgets,
     attack_order,

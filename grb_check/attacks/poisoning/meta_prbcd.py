@@ -1,0 +1,68 @@
+"""PR-BCD along meta-gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import torch
+from torch_geometric.data import Data
+
+from grb_check.attacks.modification.prbcd import ModificationPrbcd
+from grb_check.attacks.poisoning.retrained import retrained
+from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import POISONING, Scenario
+from grb_check.attacks.setting_checks import check_at_least
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoisoningMetaPrbcd:
+    """Relax the flips in a block of pairs, and follow what they do to the model trained on them.
+
+    The attack `modification/prbcd` (Geisler et al. 2021) on a model that is trained anew for each
+    gradient, see `retrained`: `pgd_meta_edges` of `Are Defenses for Graph Neural Networks Robust?
+    <https://arxiv.org/abs/2301.13694>`_ (Mujkanovic et al. 2022, appendix). The roundings are
+    compared by the accuracy of models that are trained on them.
+
+    Args:
+        training_steps: of the surrogate's training.
+        surrogates: that label the targets.
+        iterations, step_size, block_size, renew_every, samples, objective, isolate: see
+            `ModificationPrbcd`.
+    """
+
+    training_steps: int = 50
+    iterations: int = 60
+    step_size: float = 0.5
+    block_size: int = 5_000
+    renew_every: int = 5
+    samples: int = 10
+    objective: str = "cross_entropy"
+    isolate: bool = True
+    surrogates: tuple[str, ...] = ("gcn",)
+
+    name: ClassVar[str] = "meta-prbcd"
+    scenario: ClassVar[Scenario] = POISONING
+    version: ClassVar[int] = 1
+    knowledge: ClassVar[Knowledge] = "black-box"
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "training_steps")
+        self._search()  # which checks the other settings
+
+    def perturb(
+        self,
+        graph: Data,
+        threat: Threat,
+        model: DifferentiableModel,
+        generator: torch.Generator,
+    ) -> Perturbation:
+        """Flip any pairs of nodes; of `model` only the labels count, which `graph.y` has."""
+        own = retrained(graph, threat, self.training_steps, generator)
+        return self._search().perturb(graph, threat, own, generator)
+
+    def _search(self) -> ModificationPrbcd:
+        shared = {each.name for each in fields(self)} - {"training_steps"}
+        settings = {name: getattr(self, name) for name in shared}
+        return ModificationPrbcd(**settings, knowledge="black-box")

@@ -1,0 +1,135 @@
+"""Cases whose perturbation is in the graph before the model is trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import write_dataset
+from torch import Tensor
+from torch_geometric.nn import GCNConv
+
+import grb_check
+from grb_check import datasets
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import RepeatResult
+from grb_check.datasets.dataset import Dataset
+from grb_check.errors import ModelError, UsageError
+from grb_check.evaluation.after_attack import perturbed
+from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.own_models import TrainedVictims
+from grb_check.evaluation.perturbation_bytes import from_bytes
+from grb_check.store.place import open_store, place_of
+from grb_check.store.store import Store
+from grb_check.victims.subject import as_subject
+
+
+class Net(torch.nn.Module):
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.conv = GCNConv(num_features, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)
+
+
+class Blind(torch.nn.Module):
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(num_features, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> datasets.Source:
+    folder = write_dataset(tmp_path / "tiny")
+    return datasets.find(str(folder), datasets.Places(training="transductive"))
+
+
+def measured(
+    source: datasets.Source,
+    scenario: str,
+    attack: str,
+    model: type = Net,
+    store: Store | None = None,
+) -> RepeatResult:
+    """One repeat, with the references GCN and the one that ignores the graph."""
+    evaluator = Evaluator(store=store or Store(None), device="cpu")
+    case = Case("tiny", "full", scenario, attack)
+    return evaluator.repeat(as_subject(model), source, case, 1, repeats=2)
+
+
+def test_the_model_is_trained_on_the_graph_of_the_same_attack_as_evasion(
+    source: datasets.Source,
+) -> None:
+    """From the same seed; the clean figure is that of the clean graph."""
+    poisoned = measured(source, "poisoning", "dice+budget=0.2")
+    evaded = measured(source, "modification", "dice+budget=0.2")
+    assert poisoned.measurement.perturbation == evaded.measurement.perturbation
+    assert poisoned.measurement.victim.clean == evaded.measurement.victim.clean
+    dataset = Evaluator(store=Store(None), device="cpu").dataset(source)
+    assert isinstance(dataset, Dataset)
+    attacked = perturbed(dataset, from_bytes(poisoned.perturbation))
+    victims = TrainedVictims(attacked, source, torch.device("cpu"))
+    predicted = victims.get(as_subject(Net), 1).predicted
+    nodes = dataset.test["full"]
+    expected = float((predicted[nodes] == dataset.graph.y[nodes]).float().mean())
+    assert poisoned.measurement.victim.attacked == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_poisoned_graph_has_the_form_of_a_dataset(source: datasets.Source) -> None:
+    """Both directions of each edge, sorted; with injected nodes at its end, without a label."""
+    result = measured(source, "poisoning", "tdgia")
+    dataset = Evaluator(store=Store(None), device="cpu").dataset(source)
+    graph = perturbed(dataset, from_bytes(result.perturbation)).graph
+    new = graph.num_nodes - dataset.num_nodes
+    assert new > 0
+    assert (graph.y[-new:] == -1).all()
+    codes = graph.edge_index[0] * graph.num_nodes + graph.edge_index[1]
+    assert (codes.diff() > 0).all()
+    assert graph.is_undirected()
+
+
+@pytest.mark.parametrize("attack", ["dice", "metattack+steps=3", "meta-prbcd+iterations=3"])
+def test_a_model_that_ignores_the_graph_loses_nothing(source: datasets.Source, attack: str) -> None:
+    """Exactly; nor does the reference that ignores it."""
+    made = measured(source, "poisoning", attack, Blind).measurement
+    for scores in (made.victim, made.references["mlp"]):
+        assert scores.right_before == scores.right_after
+
+
+def test_references_are_trained_on_the_poisoned_graph_too(
+    source: datasets.Source, tmp_path: Path
+) -> None:
+    """And their scores in the store are not those under the same flips as evasion."""
+    store = open_store(place_of(tmp_path / "store", "store"))
+    evaded = measured(source, "modification", "dice+budget=0.9", store=store).measurement
+    poisoned = measured(source, "poisoning", "dice+budget=0.9", store=store).measurement
+    again = measured(source, "poisoning", "dice+budget=0.9", store=store).measurement
+    assert poisoned.from_store  # the perturbation of the evasion
+    assert poisoned.references["gcn"].clean == evaded.references["gcn"].clean
+    assert poisoned.references["gcn"].right_after != evaded.references["gcn"].right_after
+    assert poisoned.references == again.references
+
+
+def test_what_cannot_be_poisoned_says_so(source: datasets.Source) -> None:
+    """A finished model, and a training on the training nodes alone."""
+    finished = grb_check.Trained(Net(8, 3))
+    with pytest.raises(ModelError, match="not trained here"):
+        measured(source, "poisoning", "dice", finished)  # type: ignore[arg-type]
+    inductive = replace(source, places=replace(source.places, training="inductive"))
+    with pytest.raises(UsageError, match="--grb-training=transductive"):
+        measured(inductive, "poisoning", "dice")
+
+
+def test_evaluate_learns_on_the_whole_graph_to_be_poisoned(tmp_path: Path) -> None:
+    """Without being told."""
+    folder = write_dataset(tmp_path / "tiny")
+    outcome = grb_check.evaluate(Net, dataset=folder, attack="poisoning/rnd", repeats=1)
+    assert outcome.case == Case("tiny", "full", "poisoning", "rnd")
+    with pytest.raises(UsageError, match="--grb-training=transductive"):
+        grb_check.evaluate(Net, dataset=folder, attack="poisoning/rnd", training="inductive")
