@@ -235,7 +235,7 @@ class Attack(Protocol):
 
     Attributes:
         name: as in case ids.
-        scenario: `modification` or `injection`.
+        scenario: `modification`, `injection` or `poisoning`.
         knowledge: `black-box` attacks are given the surrogate, `white-box` ones the victim.
     """
 
@@ -246,7 +246,7 @@ class Attack(Protocol):
 
     @property
     def scenario(self) -> Scenario:
-        """Whether it injects nodes or modifies the graph."""
+        """Whether it injects nodes, modifies the graph, or changes edges before the training."""
         ...
 
     @property
@@ -267,6 +267,7 @@ class Attack(Protocol):
             graph: `x` float32 [N, d], `edge_index` int64 [2, 2E] (both directions of each edge),
                 `y` int64 [N]: true labels of training and validation nodes and the model's
                 predictions for all others; for white-box attacks, also true labels of test nodes.
+                For poisoning, `train_mask` bool [N] are the nodes that models learn from.
             threat: targets and budgets.
             model: the model that the attack may differentiate through.
             generator: a CPU generator, the only source of randomness.

@@ -135,7 +135,7 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
         f"{_POISONING}.metattack:PoisoningMetattack", ("poisoning",), seconds=(15.0, 15.0)
     ),
     ("poisoning", "meta-prbcd"): Row(
-        f"{_POISONING}.meta_prbcd:PoisoningMetaPrbcd", ("poisoning",), seconds=(25.0, 25.0)
+        f"{_POISONING}.meta_prbcd:PoisoningMetaPrbcd", ("poisoning",), seconds=(80.0, 80.0)
     ),
 }
 
@@ -153,9 +153,9 @@ def source_of(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS
     pair = (scenario, names.base_name(name))
     if scenario != POISONING or pair in BUILT_IN or pair in own:
         return pair
-    places = [(MODIFICATION, pair[1]), (INJECTION, pair[1])]
-    known = [each for each in places if each in BUILT_IN or (each in own and each == places[0])]
-    return known[0] if known else pair
+    edges, nodes = (MODIFICATION, pair[1]), (INJECTION, pair[1])
+    known = [each for each in (edges, nodes) if each in BUILT_IN]
+    return known[0] if known else edges if edges in own else pair
 
 
 def attack_names() -> tuple[Pair, ...]:
@@ -217,9 +217,16 @@ def load_attack(
     """
     name = names.without_budgets(name)
     pair = source_of(scenario, name, own)
-    if pair[0] != scenario and names.has_setting(own.get(pair) or _built_in(*pair), "knowledge"):
-        name += "+black-box"  # no model can be known before it is trained
     label = "/".join(pair)
+    if scenario == POISONING:
+        plain = own.get(pair) or _built_in(*pair)
+        if names.has_setting(plain, "knowledge"):
+            name += "+black-box"
+        elif plain.knowledge == "white-box":
+            raise UsageError(
+                f"attack {label} knows the model, which nobody does before it is trained; give it "
+                f"a field knowledge, or select it without {POISONING}/"
+            )
     if pair in own:
         attack = names.with_settings(own[pair], names.read_modifiers(own[pair], name, label), label)
         check(attack, f"attack {scenario}/{name}")

@@ -61,7 +61,7 @@ class Threat:
             kinds of budgets.
     """
 
-    scenario: Scenario
+    scenario: Literal["modification", "injection"]
     targets: Tensor
     edge_budget: int = 0
     injected_nodes: int = 0

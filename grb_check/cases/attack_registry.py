@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from grb_check.attacks import own_attacks
 from grb_check.attacks.names import WORST, base_name, split_names
-from grb_check.attacks.registry import Pair, attack_names, canonical_name
+from grb_check.attacks.registry import Pair, attack_names, canonical_name, source_of
 from grb_check.attacks.scenarios import MODIFICATION, POISONING, SCENARIOS
 from grb_check.cases.case import attack_order, known_attacks
 from grb_check.errors import UsageError, choose
@@ -55,6 +55,9 @@ class AttackRegistry:
             UsageError: a name is wrong, or nothing is left.
         """
         names = list(names)
+        if tuple(scenarios) == (POISONING,):  # full names alone stand for what is replayed
+            plain = {name for name in names if not {"/", ":"} & set(base_name(name))}
+            names = [f"{POISONING}/{name}" if name in plain else name for name in names]
         result = {pair for name in names for pair in self._resolve(name)}
         kept = {pair for pair in result if pair[0] in scenarios}
         if not kept:
@@ -108,8 +111,10 @@ class AttackRegistry:
 
     def named_in(self, pattern: str) -> tuple[Pair, ...]:
         """Return the attacks of a pattern whose last part has no wildcard and is known."""
-        name = pattern.rpartition("/")[2]
-        known = {*(each for _, each in self._known()), *self._offered()}
+        path, _, name = pattern.rpartition("/")
+        if path.rpartition("/")[2] == POISONING:
+            name = f"{POISONING}/{name}"
+        known = {*self._spellings(), *self._offered()}
         return tuple(self._resolve(name)) if base_name(name) in known else ()
 
     def _known(self) -> tuple[Pair, ...]:
@@ -132,8 +137,10 @@ class AttackRegistry:
         base = base_name(name)
         pairs = [self._from_path(base)] if ":" in base else self._named(base)
         for pair in pairs:
-            if pair in self.own:
-                self._texts.setdefault(pair, base)  # the first one imported it
+            source = source_of(*pair, self.own)
+            if source in self.own:
+                text = base if ":" in base else base.rpartition("/")[2]
+                self._texts.setdefault(source, text)  # the first one imported it
         modifiers = name[len(base) :]
         canonical: list[Pair] = []
         refused: list[UsageError] = []
@@ -175,9 +182,10 @@ class AttackRegistry:
 
     def _enter(self, found: object, attack: Attack, label: str) -> Pair:
         pair = (attack.scenario, attack.name)
-        if pair in known_attacks():
+        if pair in known_attacks() or source_of(*pair) != pair:
+            built_in = "/".join(source_of(*pair))
             raise UsageError(
-                f"{label} has the name of the built-in attack {'/'.join(pair)}; give it another"
+                f"{label} has the name of the built-in attack {built_in}; give it another"
             )
         if self._found.setdefault(pair, found) is not found:
             raise UsageError(

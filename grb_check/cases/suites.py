@@ -12,9 +12,10 @@ from grb_check.attacks.registry import (
     is_targeted,
     local_budget_of,
     name_at_local_budget,
+    source_of,
     tagged,
 )
-from grb_check.attacks.scenarios import EVASION, POISONING
+from grb_check.attacks.scenarios import EVASION, INJECTION, POISONING
 from grb_check.cases.case import (
     DIFFICULTIES,
     WHOLE,
@@ -163,9 +164,9 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
     Args:
         worst: scenario and name, with or without budgets.
         selected: attacks of the run, as the user selected them. If they have no `worst` of the
-            scenario, or nothing else of it, the members are those of the suite `standard`. Attacks
-            on single targets are no members: their threats are others. Nor are attacks of another
-            local budget, if there are some of this one.
+            scenario, or nothing else of it, the members are those of the suite `standard`, or of
+            `poisoning`. Attacks on single targets are no members: their threats are others. Nor
+            are attacks of another local budget, if there are some of this one.
     """
     scenario, name = worst
     chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
@@ -179,6 +180,8 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
         if others:
             break
     bound = local_budget_of(*worst)
+    if bound is not None:  # which replayed injections do not have
+        others = [other for other in others if source_of(scenario, other)[0] != INJECTION]
     alike = [other for other in others if local_budget_of(scenario, other) == bound]
     plain = {without_budgets(other) for other in alike or others}
     budget = split_budget(name)[1]

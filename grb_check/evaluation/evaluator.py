@@ -188,8 +188,8 @@ def evaluate(
         difficulty: easy, medium, hard or full.
         attack: `scenario/name`, a name that only one scenario has, or `pkg.module:attr`, each with
             or without modifiers (`pgd+white-box`, `prbcd+budget=0.1`); `scenario/worst`, the
-            strongest of the suite `standard`; or an attack of your own, see
-            `grb_check.attacks.protocol.Attack`.
+            strongest of the suite `standard` (of `poisoning`, for that scenario); or an attack of
+            your own, see `grb_check.attacks.protocol.Attack`.
         repeats: number of repeats, each with its own training and attack seed.
         model_args: keyword arguments for the factory.
         data: folders to look for datasets in.

@@ -101,7 +101,8 @@ class TrainedModel:
         warnings: given while it was built and trained.
         uncalled: a copy that has not been called since the training; None if it cannot be copied.
         pretrained: whether nothing was trained for it: it was declared so, or has no parameters.
-        train: trains the same model, from the same seed, on another dataset; None if `pretrained`.
+        train: trains the same model, from the same seed, on another dataset; None if `pretrained`,
+            or if there is no factory that makes it again.
         missing_gradients: share of sampled targets without a gradient, and an error, by what the
             gradient is taken of; `white_box` measures it once for each model and keeps it here.
         blended: what `fallbacks.from_blends` found, if anything, by threat; the same for all
@@ -356,13 +357,14 @@ class TrainedVictims:
                 uncalled = _copy(victim, seed)
                 predicted = predict(victim, self._dataset.graph, seed)
                 pretrained = _trained_already(built) or _untrainable(built)
+                trains = not (pretrained or subject.finished)  # one module alone has one training
                 created = TrainedModel(
                     victim,
                     predicted,
                     our_warnings(caught),
                     uncalled,
                     pretrained=pretrained,
-                    train=None if pretrained else partial(self._retrained, subject, seed),
+                    train=partial(self._retrained, subject, seed) if trains else None,
                 )
                 if isinstance(built, Trained):
                     check_scale(created, self._dataset, self._source)
@@ -377,7 +379,9 @@ class TrainedVictims:
             )
 
     def _retrained(self, subject: Subject, seed: int, dataset: AnyDataset) -> TrainedModel:
-        return TrainedVictims(dataset, self._source, self._device).get(subject, seed)
+        victims = TrainedVictims(dataset, self._source, self._device)
+        victims._modules = self._modules
+        return victims.get(subject, seed)
 
 
 def our_warnings(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:

@@ -382,7 +382,7 @@ def _view(trial: Trial, guessed: Tensor, known: Tensor) -> Data:
     graph.y = guessed.to(clean.y.device, copy=True)
     known = known.to(clean.y.device)
     graph.y[known] = clean.y[known]
-    if trial.poisons:
+    if trial.attack.scenario == POISONING:
         graph.train_mask = mask_of(cast(Dataset, trial.own.dataset).train, clean.num_nodes)
     return graph
 

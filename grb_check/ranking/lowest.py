@@ -24,7 +24,8 @@ from grb_check.attacks.names import (
     with_budget,
     with_local_budget,
 )
-from grb_check.attacks.registry import is_targeted, local_budget_of
+from grb_check.attacks.registry import is_targeted, local_budget_of, source_of
+from grb_check.attacks.scenarios import INJECTION, POISONING
 from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.metrics import Figure, average, delta, over_repeats
@@ -177,6 +178,8 @@ def threat_name(case: Case) -> str:
     alone.
     """
     kind = SINGLE_NODES if is_targeted(case.scenario, case.attack) else case.scenario
+    if kind == POISONING and source_of(kind, case.attack)[0] == INJECTION:
+        kind = f"{POISONING}/{INJECTION}"
     local_budget = local_budget_of(case.scenario, case.attack)
     return with_budget(with_local_budget(kind, local_budget), split_budget(case.attack)[1])
 

@@ -53,7 +53,7 @@ INI_FILE: Final = "grb_check-base.ini"  # takes the place of that revision's own
 OF_TESTS: Final = ("python_files", "python_classes", "python_functions")  # are those of this run
 ENDED: Final = (0, 1)  # exit statuses of a run that has measured: passed, and with failures
 SELECTING: Final = ("grb_suite", "grb_difficulty", "grb_attack", "grb_budget", "grb_case")
-SAME_FOR_BOTH: Final = ("grb_split", "grb_training", "grb_features", "grb_device")
+SAME_FOR_BOTH: Final = ("grb_split", "grb_features", "grb_device")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,6 +341,7 @@ def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
     result = [
         *(selecting if models else []),  # users' own tests may bring their model
         *_given(raw, SAME_FOR_BOTH),
+        *(["--grb-training=transductive"] * (settings.places.training == "transductive")),
         f"--grb-repeats={settings.repeats}",
         *(f"--grb-data={side.existing(each, folder)}" for each in settings.places.folders),
         f"--grb-store={'off' if settings.store is None else settings.store.text}",

@@ -8,11 +8,12 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from grb_check import datasets
+from grb_check.attacks.names import base_name
 from grb_check.attacks.registry import BUILT_IN, Pair
 from grb_check.attacks.scenarios import POISONING, SCENARIOS
 from grb_check.cases.attack_registry import WILDCARDS, AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, NodeId, attack_order, select
-from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
+from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite, check_learns_on_whole_graph
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
@@ -81,8 +82,10 @@ def read_suite(raw: RawValues, asked: Sequence[str], names: RegisteredNames) -> 
         UsageError, DataError: there is no such suite, or a user's function fails.
     """
     default = "smoke"
-    attacks = raw.filled("grb_attack")
-    if attacks and all(text.startswith((POISONING, *_POISONING)) for text in attacks):
+    attacks = raw.many("grb_attack")
+    if attacks and all(
+        base_name(text) in _POISONING or text.startswith(f"{POISONING}/") for text in attacks
+    ):
         default = POISONING
     elif raw.one("grb_suite") is None and asked:
         places = read_places(raw)
@@ -241,6 +244,8 @@ def widened(settings: Settings, node_ids: Sequence[NodeId], registry: AttackRegi
     cells = [node_id.cell.split("/") for node_id in node_ids if node_id.cell]
     levels = [choose("difficulty", cell[0], DIFFICULTIES) for cell in cells]
     attacks = [pair for cell in cells for pair in registry.select(["/".join(cell[1:])])]
+    transductive = settings.places.training == "transductive"
+    check_learns_on_whole_graph(*(kind for kind, _ in attacks), transductive=transductive)
     return replace(
         settings,
         datasets=(*settings.datasets, *dict.fromkeys(added)),

@@ -313,8 +313,8 @@ class Settings:
             "--grb-training",
             "inductive|transductive",
             "train models of nodes on the graph of the training nodes (default), or on the "
-            "whole graph with the labels of these (the suites contrastive and "
-            "contrastive-smoke)",
+            "whole graph with the labels of these (the suites contrastive, "
+            "contrastive-smoke and poisoning)",
             tags=("python",),
         ),
         Option(

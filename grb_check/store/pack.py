@@ -146,7 +146,7 @@ class Pack:
         Raises:
             UsageError: the pack has it, and it is damaged.
         """
-        if wanted not in self.perturbations or wanted.scenario != threat.scenario:
+        if wanted not in self.perturbations:
             return False
         number, packed = self.perturbations[wanted]
         if not packed.no_gradient:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from grb_check.attacks.own_attacks import GROUP
+from grb_check.attacks.registry import load_attack, source_of
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.errors import UsageError
 
@@ -168,3 +169,41 @@ def test_nobody_elses_attack_is_called_worst() -> None:
     """It is the name of the strongest attack of each scenario."""
     with pytest.raises(UsageError, match="has the name of the built-in attack injection/worst"):
         AttackRegistry().add(attack("worst"))
+
+
+def test_replayed_attacks_have_full_names_alone() -> None:
+    """In lists, patterns and marks; a plain name never poisons, but for attacks made for that."""
+    registry = AttackRegistry()
+    assert registry.select(["dice"]) == (("modification", "dice"),)
+    assert registry.one("poisoning/dice") == ("poisoning", "dice")
+    assert registry.one("dice", ["poisoning"]) == ("poisoning", "dice")
+    assert registry.one("metattack") == ("poisoning", "metattack")
+    assert ("poisoning", "worst") not in registry.select(["worst"])
+    assert registry.one("poisoning/worst") == ("poisoning", "worst")
+    pattern = "*/poisoning/dice+budget=.10"
+    assert registry.canonical_pattern(pattern) == "*/poisoning/dice+budget=0.1"
+    assert registry.named_in("*/poisoning/dice") == (("poisoning", "dice"),)
+    assert registry.named_in("*/modification/dice") == (("modification", "dice"),)
+
+
+def test_a_name_of_both_other_scenarios_is_that_on_edges() -> None:
+    """Of injections alone, the injection."""
+    assert source_of("poisoning", "pgd+iterations=3") == ("modification", "pgd")
+    assert source_of("poisoning", "tdgia") == ("injection", "tdgia")
+    assert source_of("poisoning", "metattack") == ("poisoning", "metattack")
+
+
+def test_users_modifications_can_be_replayed() -> None:
+    """They keep their name for other processes; those that know the model cannot."""
+    registry = AttackRegistry()
+    registry.add(attack("mine", "modification"))
+    assert registry.one("poisoning/mine") == ("poisoning", "mine")
+    assert registry.named == ("mine",)
+    assert load_attack("poisoning", "mine", own=registry.own).name == "mine"
+    knows = attack("knows", "modification")
+    knows.knowledge = "white-box"
+    with pytest.raises(UsageError, match="knows the model"):
+        load_attack("poisoning", "knows", own={("modification", "knows"): knows})
+    for name in ("dice", "nettack", "metattack"):
+        with pytest.raises(UsageError, match="name of the built-in attack"):
+            registry.add(attack(name, "poisoning"))

@@ -187,3 +187,11 @@ def test_the_worst_alone_is_that_of_the_standard_suite() -> None:
             assert [(scenario, name) for name in members] == [
                 pair for pair in tagged("standard") if pair[0] == scenario
             ]
+
+
+def test_the_worst_poisoning_is_that_of_its_suite() -> None:
+    """With a local budget, which injections do not have, without those."""
+    members = ("metattack", "meta-prbcd", "dice", "prbcd")
+    assert set(worst_members((POISONING, "worst"), [])) == set(members)
+    selected = [(POISONING, name) for name in ("tdgia", "dice", "worst+local=0.5")]
+    assert worst_members((POISONING, "worst+local=0.5"), selected) == ("dice+local=0.5",)

@@ -121,6 +121,9 @@ def test_what_cannot_be_poisoned_says_so(source: datasets.Source) -> None:
     finished = grb_check.Trained(Net(8, 3))
     with pytest.raises(ModelError, match="not trained here"):
         measured(source, "poisoning", "dice", finished)  # type: ignore[arg-type]
+    once = grb_check.Encoder(Net(8, 3), pretrain=lambda data: None)
+    with pytest.raises(ModelError, match="not trained here"):
+        measured(source, "poisoning", "dice", once)  # type: ignore[arg-type]
     inductive = replace(source, places=replace(source.places, training="inductive"))
     with pytest.raises(UsageError, match="--grb-training=transductive"):
         measured(inductive, "poisoning", "dice")

@@ -126,6 +126,21 @@ def test_a_failed_case_says_how_to_replay_it(
     assert f"fails: {first.partition(' (')[0]} (max drop)" in said
 
 
+def test_a_poisoned_case_is_replayed_with_its_training(
+    project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the whole graph, by itself; its parts are not tried, since each would need a training."""
+    poisoning = "--grb-attack=poisoning/rnd+budget=1"
+    result = project.runpytest(*DEMAND, poisoning, "--grb-json=run.json", "--grb-shrink")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["grb protocol: tiny: *learned transductively"])
+    result.stdout.fnmatch_lines(["*poisons the training*not reduced*"])
+    (case,) = cases(project)
+    code, said = replayed(case["evidence"]["replay"], capsys)
+    assert code == 1
+    assert said.count("as recorded") == 2
+
+
 def test_evidence_is_kept_elsewhere_or_not_at_all(project: pytest.Pytester) -> None:
     """`--grb-evidence` is a folder, which version control ignores, or `off`."""
     project.runpytest(*FAILING, "--grb-evidence=off", "--grb-json=run.json").assert_outcomes(

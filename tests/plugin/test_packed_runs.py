@@ -215,3 +215,34 @@ def test_a_task_opens_the_pack_of_its_run_and_no_other(
     other = replace(setup, pack=replace(PackPlace.of(pack), digest="0" * 64))
     with pytest.raises(UsageError, match=f"has the digest {digest}, but the run uses"):
         run_task(replace(task, setup=other))
+
+
+def test_a_pack_has_perturbations_of_poisoning(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that trains is poisoned by them again, to the bit."""
+    project.makepyfile(
+        quick="""
+import torch
+from torch_geometric.nn import GCNConv
+from grb_check import SelfTrained
+
+class Net(torch.nn.Module):
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.conv = GCNConv(num_features, num_classes)
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index)
+
+def build(num_features, num_classes):
+    return SelfTrained(Net(num_features, num_classes), lambda data: None)
+"""
+    )
+    args = [each for each in DATA if "model" not in each]
+    args += ["--grb-model=quick:build", "--grb-attack=poisoning/dice"]
+    project.runpytest(*args, "--grb-json=run.json").assert_outcomes(passed=1)
+    assert main([*MAKE]) == 0
+    forbid_surrogates(monkeypatch)
+    project.runpytest(*args, PACK, "--grb-json=packed.json").assert_outcomes(passed=1)
+    (case,) = json.loads((project.path / "packed.json").read_text())["cases"]
+    assert case["outcome"]["repeats"][0]["from_store"]

@@ -41,6 +41,11 @@ from plugin_names import IDS, QUICK, TINY
             "*poisoning*give --grb-training=transductive*",
         ),
         (["--grb-attack=rnd,poisoning/rnd"], "*poisoning*give --grb-training=transductive*"),
+        (["--grb-attack=poisoning/rnd,rnd"], "*poisoning*give --grb-training=transductive*"),
+        (
+            ["grb::tiny::test_attack[full/poisoning/rnd]"],
+            "*poisoning*give --grb-training=transductive*",
+        ),
         (["--grb-split=random"], "*unknown split 'random'; allowed: grb, given"),
         (["-o", "grb_sources=ftp://x"], "*source 'ftp://x'*"),
         (["--grb-attack=poison/*"], "*'poison/*' matches no attack of the suite 'smoke'*"),

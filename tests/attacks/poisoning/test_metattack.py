@@ -60,6 +60,6 @@ def test_unknown_settings_are_refused() -> None:
     """Those of the search too."""
     with pytest.raises(UsageError, match="loss"):
         PoisoningMetattack(loss="none")  # type: ignore[arg-type]
-    for settings in ({"training_steps": 0}, {"iterations": 0}, {"objective": "x"}):
+    for settings in ({"training_steps": 0}, {"iterations": 0}, {"objectives": ()}):
         with pytest.raises(UsageError, match=next(iter(settings))):
             PoisoningMetaPrbcd(**settings)  # type: ignore[arg-type]

@@ -1,0 +1,200 @@
+"""Poisoning: what Metattack and PR-BCD along meta-gradients leave, beside evasion and print.
+
+The data and the GCN of Pro-GNN's table (Jin et al. 2020, Table 2): the largest components of Cora
+and Citeseer, a tenth of the nodes each for training and validation, and a GCN of 16 hidden units
+after 200 epochs (`last`), or after the one of them that is best on the validation nodes (`best`).
+Each row has the mean accuracies of a model without attack, of the same model asked on the attacked
+graph (evasion), and of one that was trained on it from the same seed (poisoning).
+
+    GRB_CHECK_REAL_DATA=DATA python -m benchmarks.poisoning --data cora --model last --model best
+
+Models are also names of `grb_check.models`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+from grb_check import SelfTrained, datasets
+from grb_check.cases.case import Case
+from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
+from grb_check.evaluation.evaluator import Evaluator, threads_for
+from grb_check.evaluation.trials import on_surrogates
+from grb_check.store.store import Store
+from grb_check.victims.subject import as_subject
+
+SPLIT = 15  # seed of the split
+EPOCHS = 200
+
+
+def graph_of(name: str) -> Data:
+    """Return the largest component of `npz/NAME.npz`, with masks of a 10/10/80 split."""
+    file = np.load(Path(os.environ["GRB_CHECK_REAL_DATA"]) / "npz" / f"{name}.npz")
+    parts = [
+        sp.csr_matrix(
+            tuple(file[f"{kind}_{part}"] for part in ("data", "indices", "indptr")),
+            shape=file[f"{kind}_shape"],
+        )
+        for kind in ("adj", "attr")
+    ]
+    adjacency = parts[0] + parts[0].T
+    adjacency.setdiag(0)
+    adjacency.eliminate_zeros()
+    component = sp.csgraph.connected_components(adjacency)[1]
+    kept = np.flatnonzero(component == np.bincount(component).argmax())
+    ends = adjacency[kept][:, kept].tocoo()
+    order = torch.randperm(len(kept), generator=torch.Generator().manual_seed(SPLIT))
+    tenth = len(kept) // 10
+    masks = torch.zeros(3, len(kept), dtype=torch.bool)
+    for mask, nodes in zip(masks, order.tensor_split([tenth, 2 * tenth]), strict=True):
+        mask[nodes] = True
+    return Data(
+        x=torch.from_numpy(parts[1][kept].toarray()).float(),
+        edge_index=torch.from_numpy(np.stack([ends.row, ends.col]).astype(np.int64)),
+        y=torch.from_numpy(file["labels"][kept].astype(np.int64)),
+        train_mask=masks[0],
+        val_mask=masks[1],
+        test_mask=masks[2],
+    )
+
+
+def cora() -> Data:
+    """Return Cora: 2,485 nodes, 5,069 edges."""
+    return graph_of("cora")
+
+
+def citeseer() -> Data:
+    """Return Citeseer: 2,110 nodes, 3,668 edges."""
+    return graph_of("citeseer")
+
+
+class GCN(nn.Module):
+    """The GCN of Kipf and Welling (2017)."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.first = GCNConv(num_features, 16)
+        self.second = GCNConv(16, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Logits float [N, num_classes]."""
+        hidden = F.dropout(self.first(x, edge_index).relu(), 0.5, self.training)
+        out: Tensor = self.second(hidden, edge_index)
+        return out
+
+
+def _fit(model: GCN, data: Data, validation: Data, *, pick: bool) -> None:
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
+    most, state = -1.0, copy.deepcopy(model.state_dict())
+    nodes = validation.val_mask
+    for _ in range(EPOCHS):
+        model.train()
+        optimiser.zero_grad()
+        out = model(data.x, data.edge_index)[data.train_mask]
+        F.cross_entropy(out, data.y[data.train_mask]).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        model.eval()
+        with torch.no_grad():
+            answers = model(validation.x, validation.edge_index)[nodes].argmax(1)
+        right = float((answers == validation.y[nodes]).float().mean())
+        if right > most or not pick:
+            most, state = right, copy.deepcopy(model.state_dict())
+    model.load_state_dict(state)
+
+
+def _trained(num_features: int, num_classes: int, *, pick: bool) -> SelfTrained:
+    model = GCN(num_features, num_classes)
+    fit: Callable[..., None] = partial(_fit, model, pick=pick)
+    return SelfTrained(model, fit)
+
+
+def last(num_features: int, num_classes: int) -> SelfTrained:
+    """Return the GCN after the last epoch."""
+    return _trained(num_features, num_classes, pick=False)
+
+
+def best(num_features: int, num_classes: int) -> SelfTrained:
+    """Return the GCN after the epoch that is best on the validation nodes."""
+    return _trained(num_features, num_classes, pick=True)
+
+
+def measured(
+    evaluator: Evaluator, source: datasets.Source, attack: str, models: dict[str, str], seed: int
+) -> dict[str, dict[str, float]]:
+    """Return model -> kind -> accuracy on the test nodes, and the seconds of the attack."""
+    case = Case(source.name, "full", "poisoning", attack)
+    trial = replace(evaluator.trials(source, case)[0], seed=seed)
+    data, targets = trial.own.dataset, trial.threat.targets
+    with threads_for(data.num_nodes):
+        evaluator.trials(source, case)[0].own.surrogate("gcn")
+        start = time.perf_counter()
+        made = on_surrogates(trial)[0]
+        seconds = time.perf_counter() - start
+    result = {}
+    for name, target in models.items():
+        victim = evaluator.victim(as_subject(target), source, seed)
+        with threads_for(data.num_nodes):
+            answers = {
+                "clean": victim.predicted[targets],
+                "evasion": predicted_after(victim, data.graph, made, targets, seed),
+                "poisoning": predicted_if_poisoned(victim, data, targets, made),
+            }
+        truth = data.graph.y[targets]
+        result[name] = {kind: float((got == truth).float().mean()) for kind, got in answers.items()}
+        result[name]["attack_s"] = seconds
+    return result
+
+
+def main() -> None:
+    """Print one JSON object for each attack, budget and model."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", choices=("cora", "citeseer"), default="cora")
+    parser.add_argument("--model", action="append", required=True)
+    parser.add_argument("--attack", action="append", default=[])
+    parser.add_argument("--budget", action="append", default=[])
+    parser.add_argument("--repeats", type=int, default=3)
+    asked = parser.parse_args()
+    places = datasets.Places(training="transductive")
+    source = datasets.find(f"benchmarks.poisoning:{asked.data}", places)
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    models = {
+        name: f"benchmarks.poisoning:{name}"
+        if name in ("last", "best")
+        else f"grb_check.models:{name}"
+        for name in asked.model
+    }
+    for attack in asked.attack or ("metattack", "meta-prbcd"):
+        for budget in asked.budget or ("0.05", "0.1", "0.15", "0.2", "0.25"):
+            name = f"{attack}+budget={budget}"
+            repeats = [
+                measured(evaluator, source, name, models, seed) for seed in range(asked.repeats)
+            ]
+            for model in models:
+                mean = {
+                    key: round(float(np.mean([repeat[model][key] for repeat in repeats])), 4)
+                    for key in repeats[0][model]
+                }
+                about = {"data": asked.data, "attack": attack, "budget": budget, "model": model}
+                sys.stdout.write(f"{json.dumps(about | mean)}\n")
+                sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
