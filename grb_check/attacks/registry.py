@@ -132,10 +132,10 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("modification", "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),
     ("modification", "l1d-rnd"): Row(f"{_MODIFICATION}.l1d_rnd:ModificationL1dRnd", _TARGETED),
     ("poisoning", "metattack"): Row(
-        f"{_POISONING}.metattack:PoisoningMetattack", ("poisoning",), seconds=(15.0, 15.0)
+        f"{_POISONING}.metattack:PoisoningMetattack", ("poisoning",), seconds=(35.0, 35.0)
     ),
     ("poisoning", "meta-prbcd"): Row(
-        f"{_POISONING}.meta_prbcd:PoisoningMetaPrbcd", ("poisoning",), seconds=(80.0, 80.0)
+        f"{_POISONING}.meta_prbcd:PoisoningMetaPrbcd", ("poisoning",), seconds=(85.0, 85.0)
     ),
 }
 

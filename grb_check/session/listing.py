@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grb_check.attacks.names import BUDGET, PRESETS, WORST, has_setting
 from grb_check.attacks.registry import attack_names, load_attack
-from grb_check.attacks.scenarios import SCENARIOS
+from grb_check.attacks.scenarios import POISONING, SCENARIOS
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
 from grb_check.datasets.listing import entries
@@ -73,6 +73,8 @@ def attack_lines() -> list[str]:
         (f"{scenario}/{WORST}", "", "The strongest of the other attacks of the scenario.")
         for scenario in SCENARIOS
     ]
+    replayed = "Another attack on all targets, before the model is trained."
+    rows.append((f"{POISONING}/NAME", "black-box", replayed))
     presets = [(f"+{name}", f"{setting} = {value}") for name, (setting, value) in PRESETS.items()]
     presets.append((f"+{BUDGET}=SHARE", "what the attack may do; every attack has it"))
     return [

@@ -23,7 +23,7 @@ def test_the_local_budget_of_an_attack_is_not_written() -> None:
     assert canonical_name("modification", "lrbcd+local=.2") == "lrbcd+local=0.2"
 
 
-def test_scenarios_of_the_catalogue_are_the_two_known() -> None:
+def test_scenarios_of_the_catalogue_are_those_known() -> None:
     """Options, ids and catalogue agree on the scenarios."""
     assert {scenario for scenario, _ in attack_names()} == set(SCENARIOS)
 

@@ -19,15 +19,15 @@ from grb_check.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class PoisoningMetaPrbcd:
-    """Relax the flips in a block of pairs, and follow what they do to the model trained on them.
+    """Relax the flips in a block of pairs, along the gradient through a model's training.
 
     The attack `modification/prbcd` (Geisler et al. 2021) on a model that is trained anew for each
     gradient, see `retrained`: `pgd_meta_edges` of `Are Defenses for Graph Neural Networks Robust?
     <https://arxiv.org/abs/2301.13694>`_ (Mujkanovic et al. 2022, appendix). The roundings are
     compared by the accuracy of models that are trained on them.
 
-    The search is made with each of the `objectives`, and the result counts that leaves less of a
-    model with other initial weights (our choice): with large budgets and few labels the
+    The search runs once for each of the `objectives`, and the flips count that leave less of a
+    model with other initial weights (our choice): with a large budget and few labels the
     cross-entropy is far stronger, with many labels `held_margin`.
 
     Args:

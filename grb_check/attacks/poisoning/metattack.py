@@ -21,7 +21,7 @@ from grb_check.errors import choose
 
 @dataclass(frozen=True, kw_only=True)
 class PoisoningMetattack:
-    """Flip the pairs that harm most the model which is trained on the graph.
+    """Flip the pairs that do most harm to the model that is trained on the graph.
 
     `Adversarial Attacks on Graph Neural Networks via Meta Learning
     <https://arxiv.org/abs/1902.08412>`_ (Zügner and Günnemann 2019, section 4.2, algorithm 1): the
@@ -33,9 +33,9 @@ class PoisoningMetattack:
 
     - The budget is spent in `steps` with at most one flip at each node in a step, instead of one
       flip at a time.
-    - The training is unrolled for 30 steps instead of 100, which leaves less: on Cora by 13 points
-      at 25 % of the edges, by 2 at 5 % (`benchmarks.poisoning`, with and without
-      `--attack metattack+training_steps=100`; one attack, three victims).
+    - The training is unrolled for 30 steps instead of 100, which leaves less: on Cora 73.6 % and
+      not 76.8 % at 5 % of the edges, 45.9 % and not 53.3 % at 25 % (`benchmarks.poisoning
+      --model best`, with `--attack metattack` and with `metattack+training_steps=100`).
     - Initial weights are drawn once. There is no test of the degree distribution.
 
     Args:

@@ -5,8 +5,8 @@ r"""A linear graph convolution that is trained anew on each graph that it is cal
 with weights that gradient descent with momentum has learnt on that graph: the surrogate of
 `Adversarial Attacks on Graph Neural Networks via Meta Learning <https://arxiv.org/abs/1902.08412>`_
 (Zügner and Günnemann 2019, sections 4.1 and 5.1). To attacks it is a model like any other, so that
-a search for edges by gradients becomes one by meta-gradients: by what a change does to the model
-that is trained on it.
+a search for edges by gradients becomes one by meta-gradients: by the effect of a change on the
+model that is trained on the changed graph.
 
 Since the model is linear, its training sees the graph through the rows of :math:`S^2 X` of the
 training nodes alone. It is unrolled over those, and the gradient for all pairs of nodes is a
