@@ -40,7 +40,7 @@ from benchmarks.rows import Row
 from benchmarks.synthetic import PRESETS, SYNTHETIC_CORA, prepare
 from benchmarks.victims import accuracy, black_box_view, load_dataset, predicted, trained
 from grb_check import models
-from grb_check.attacks.budgets import settings_for, threat_for
+from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, attack_names, is_targeted, load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
@@ -55,7 +55,11 @@ TOLERANCE: Final = 2.0  # percentage points of the targets
 # Rounding decides which random pairs enter its blocks: on the CPU, weights changed by one part in
 # a million move its accuracy by 3.0 points, and no other of the attacks on the GCN.
 SENSITIVE: Final = {"prbcd": 6.0}
-FEW: Final = {"iterations": 20, "exchanges": 20, "steps": 20, "forwards": 20, "patience": None}
+FEW: Final = {
+    **dict.fromkeys(("iterations", "exchanges", "steps", "forwards"), 20),
+    "training_steps": 5,
+    "patience": None,
+}
 EPOCHS: Final = 50
 SMALL: Final = {
     "synthetic-aminer": (600, 2_400),
@@ -118,7 +122,7 @@ def attacked_at_scale(scenario: str, name: str, graph: str, named: str, job: Job
     yield {"training_seconds": _since(begin)}
     known = black_box_view(dataset, predicted(dataset.graph, victim))
     attack = load_attack(scenario, name, settings_for(dataset, scenario))
-    limits = threat_for(dataset, "full", attack.scenario)
+    limits = threat_of(dataset, "full", scenario, name)
     if job.scale == "small":
         attack = with_settings(attack, iterations=10)
     short = with_settings(attack, iterations=10, patience=None)
@@ -191,7 +195,7 @@ class _Side:
 
     def attacked(self, attack: Attack) -> tuple[float, float]:
         """Return the accuracy in percent under an attack, and its seconds."""
-        limits = threat_for(self.dataset, "easy", attack.scenario)
+        limits = threat_of(self.dataset, "easy", attack.scenario, attack.name)
         known = black_box_view(self.dataset, predicted(self.dataset.graph, self.victim))
         seconds, perturbation = _timed(attack, known, limits, self.victim, self.device)
         verify(perturbation, self.dataset.graph, limits)
