@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -92,6 +92,14 @@ class Threat:
         if self.target_budgets is None:
             raise ValueError("an attack on single targets needs target_budgets; see threat_to_each")
         return self.target_budgets
+
+    def copied_to(self, device: torch.device) -> Threat:
+        """Return a copy on the device that shares no memory with this one."""
+        own = ((each.name, getattr(self, each.name)) for each in fields(self))
+        tensors: dict[str, Any] = {
+            name: value.to(device, copy=True) for name, value in own if isinstance(value, Tensor)
+        }
+        return replace(self, **tensors)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

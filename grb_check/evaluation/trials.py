@@ -396,7 +396,7 @@ def _attack(trial: Trial, model: DifferentiableModel, graph: Data) -> Perturbati
         graph: that the attack is shown, and may write into.
     """
     clean = trial.own.dataset.graph
-    on_device = _copied(trial.threat, clean.x.device)
+    on_device = trial.threat.copied_to(clean.x.device)  # it may write into it
     seed = seed_of("attack", trial)
     generator = torch.Generator().manual_seed(seed)
     # A victim may draw from the global states in its forward, with dropout left on.
@@ -419,23 +419,6 @@ def seed_of(purpose: str, trial: Trial) -> int:
     case = trial.case
     cell = f"{case.difficulty}/{trial.attack.scenario}/{base_name(case.attack)}"
     return derive_seed(purpose, cell, trial.seed)
-
-
-def _copied(threat: Threat, device: torch.device) -> Threat:
-    """A copy of the threat for the attack, which may write into it, on the device."""
-
-    def moved(tensor: Tensor | None) -> Tensor | None:
-        return None if tensor is None else tensor.to(device, copy=True)
-
-    return replace(
-        threat,
-        targets=threat.targets.to(device, copy=True),
-        local_budgets=moved(threat.local_budgets),
-        target_budgets=moved(threat.target_budgets),
-        batch=moved(threat.batch),
-        edge_budgets=moved(threat.edge_budgets),
-        node_budgets=moved(threat.node_budgets),
-    )
 
 
 def black_box_references(

@@ -15,7 +15,6 @@ from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, verify
 from grb_check.datasets.dataset import Dataset
-from grb_check.evaluation.trials import _copied
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, detect_convention
@@ -47,7 +46,7 @@ def perturbed(
 ) -> Perturbation:
     attack = with_settings(load_attack(*pair), **FEW)
     limits = threat_of(dataset, "easy", *pair)
-    there = _copied(limits, device)
+    there = limits.copied_to(device)
     found = attack.perturb(
         dataset.graph.clone().to(device),
         there,

@@ -24,6 +24,7 @@ from grb_check.errors import GradientError
 _Change = Callable[[Tensor], Tensor]
 
 BLOCK: Final = 2**21  # pairs in a block, 8 MiB of float32
+GPU_BLOCK: Final = 2**25  # each block waits for the one before
 FIRST: Final = 2**17  # a small first block, whose best gains bound the rest
 
 
@@ -68,13 +69,14 @@ def best_flips(
         return RankedFlips(rows.new_empty(0), gradients.degrees.new_empty(0))
     scan = _Scan(gradients, edges, rows, forbidden, nodes)
     codes, gains = rows.new_empty(0), gradients.degrees.new_empty(0)
+    block = BLOCK if rows.device.type == "cpu" else GPU_BLOCK
     start, size, result, pending = 0, FIRST, [(codes, gains)], 0
     while start < rows.numel():
-        size = max(1, min(size // edges.num_nodes, rows.numel() - start))
+        size = max(1, min(size // scan.num_columns, rows.numel() - start))
         lowest = float(gains[-1]) if gains.numel() == count else -math.inf
         result.append(scan.above(start, size, lowest, count))
         pending += result[-1][0].numel()
-        start, size = start + size, BLOCK
+        start, size = start + size, block
         if pending >= count or start == rows.numel():  # merge rarely: each merge sorts everything
             every, values = (torch.cat(parts) for parts in zip(*result, strict=True))
             gains, order = values.topk(min(count, values.numel()))
@@ -108,6 +110,7 @@ class _Scan:
             first_closed = self._order.numel()
             self._place.fill_(first_closed)
             self._place[self._order] = torch.arange(first_closed, device=rows.device)
+        self.num_columns = self._order.numel()
         self._present = self._located(edges.codes)
         self._forbidden = self._located(forbidden)
 
