@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import torch
 
-from grb_check.attacks.edges.edge_set import degrees_of, local_budgets
+from grb_check.attacks.edges.edge_set import degrees_of, local_budgets, mask_of
 from grb_check.attacks.names import split_budget
 from grb_check.attacks.registry import is_targeted, local_budget_of, source_of
-from grb_check.attacks.scenarios import INJECTION, MODIFICATION
+from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING
 from grb_check.attacks.threat import Scenario, Threat
 from grb_check.datasets.dataset import AnyDataset, Dataset, GraphDataset
 from grb_check.datasets.published import injection_row
@@ -19,6 +19,7 @@ from grb_check.errors import UsageError, choose
 
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 MOST_TARGETS = 1_000  # that are attacked one by one
+MOST_POISONED = 40  # with a training for each, as many as in Nettack's paper
 NETTACK_SPARE = 2  # flips for a target beside as many as it has edges
 MOST_FLIPS = 50  # for a target, so that those of dense graphs take no days
 # The injection budget that others are scaled from, of grb-cora at easy, medium and hard:
@@ -30,15 +31,34 @@ EDGES_PER_NODE = 20
 def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) -> Threat:
     """Return the threat of a case, with the budgets that the name of its attack gives.
 
+    Poisoning where models learn on the graph of the training nodes alone: only edges between these
+    may change, the budget is a share of them, and no features change.
+
     Raises:
         UsageError: as `threat_for`.
     """
     budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
     if is_targeted(scenario, attack):
-        return threat_to_each(dataset, difficulty, local_budget)
+        most = MOST_POISONED if scenario == POISONING else MOST_TARGETS
+        return threat_to_each(dataset, difficulty, local_budget, most)
     of_nodes = source_of(scenario, attack)[0] == INJECTION
     kind: Scenario = INJECTION if of_nodes else MODIFICATION
-    return threat_for(dataset, difficulty, kind, budget, local_budget)
+    threat = threat_for(dataset, difficulty, kind, budget, local_budget)
+    if scenario == POISONING and isinstance(dataset, Dataset) and not dataset.transductive:
+        return _among_training_nodes(threat, dataset, MODIFIED_SHARE if budget is None else budget)
+    return threat
+
+
+def _among_training_nodes(threat: Threat, dataset: Dataset, share: float) -> Threat:
+    inside = mask_of(dataset.train, dataset.num_nodes)
+    own = inside[dataset.graph.edge_index].all(0)
+    room = inside * (dataset.num_nodes - 1)
+    return replace(
+        threat,
+        edge_budget=_part(share, int(own.sum()) // 2),
+        local_budgets=room if threat.local_budgets is None else room.minimum(threat.local_budgets),
+        modified_nodes=0,
+    )
 
 
 def threat_for(
@@ -136,16 +156,19 @@ def _local_budgets(dataset: Dataset, share: float) -> torch.Tensor:
 
 
 def threat_to_each(
-    dataset: AnyDataset, difficulty: str, local_budget: float | None = None
+    dataset: AnyDataset,
+    difficulty: str,
+    local_budget: float | None = None,
+    most: int = MOST_TARGETS,
 ) -> Threat:
     """Return the threat to the test nodes of one difficulty, each attacked on its own.
 
     The edge budget of a target of degree d is d + 2, as in `Adversarial Attacks on Neural Networks
     for Graph Data <https://arxiv.org/abs/1805.07984>`_ (Zügner et al. 2018, section 5), or the
     local budget's share of d, rounded down, at least 1; and never more than `MOST_FLIPS` (our
-    choice) or than there are pairs with the target. Of more than `MOST_TARGETS` targets that many
-    are drawn, with a seed that is always the same: each is attacked, and each model is called, once
-    for each of them. (our choice)
+    choice) or than there are pairs with the target. Of more than `most` targets that many are
+    drawn, with a seed that is always the same: each is attacked, and each model is called, or
+    trained, once for each of them. (our choice)
 
     Raises:
         UsageError: the difficulty is unknown, or the dataset is a set of graphs.
@@ -157,9 +180,9 @@ def threat_to_each(
             f"attack; leave them out"
         )
     targets = whole.targets
-    if targets.numel() > MOST_TARGETS:
+    if targets.numel() > most:
         order = torch.randperm(targets.numel(), generator=torch.Generator().manual_seed(0))
-        targets = targets[order[:MOST_TARGETS].sort().values.to(targets.device)]
+        targets = targets[order[:most].sort().values.to(targets.device)]
     positions = targets.cpu()
     if whole.local_budgets is None:
         budgets = degrees_of(dataset.graph)[positions] + NETTACK_SPARE

@@ -282,12 +282,6 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
 
 
 def _check_poisoning(base: str, plain: str) -> None:
-    if is_targeted(POISONING, base):
-        raise UsageError(
-            f"attack {POISONING}/{base} would need a training for each target, because it attacks "
-            f"each on its own; give an attack on all targets together, such as "
-            f"{POISONING}/metattack"
-        )
     known = {"white-box", "black-box"} & {each.strip() for each in plain.split("+")[1:]}
     if known or "knowledge=" in plain:
         raise UsageError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -211,18 +211,20 @@ def members_of(case: Case, selected: Sequence[Pair], *, of_graphs: bool) -> tupl
     )
 
 
-def check_learns_on_whole_graph(*scenarios: str, transductive: bool) -> None:
-    """Refuse poisoning where models learn on the training nodes alone.
+def check_poisoned_in_training(attacks: Iterable[Pair], *, transductive: bool) -> None:
+    """Refuse poisoning that models do not see in training, on the training nodes alone.
 
     Raises:
         UsageError: says how to select the other setting.
     """
-    if POISONING in scenarios and not transductive:
-        raise UsageError(
-            f"attacks of scenario {POISONING} change the graph that models learn from, which is "
-            f"that of the training nodes alone here; give --grb-training=transductive, or "
-            f"--grb-suite={POISONING}, which has it"
-        )
+    for scenario, name in attacks:
+        in_training = source_of(scenario, name)[0] != INJECTION and not is_targeted(scenario, name)
+        if scenario == POISONING and not (transductive or in_training):
+            raise UsageError(
+                f"attack {scenario}/{base_name(name)} changes the graph at the test nodes, which "
+                f"models do not see in training here; give --grb-training=transductive, or another "
+                f"attack on edges, such as {POISONING}/metattack"
+            )
 
 
 def check_graph_sets(

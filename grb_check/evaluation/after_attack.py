@@ -60,7 +60,8 @@ def predicted_if_poisoned(
 ) -> Tensor:
     """Return the classes of the targets, int64 [t], that the model learns on the attacked graph.
 
-    The same model is trained from the same seed, with the perturbation in the graph from the start.
+    The same model is trained from the same seed, with the perturbation in the graph from the start;
+    once for each target that has flips of its own.
 
     Args:
         model: trained on the clean graph.
@@ -76,7 +77,14 @@ def predicted_if_poisoned(
             f"model {model.victim.name} is not trained here, so that no graph can poison it; give "
             f"a factory of the untrained model, or select the same attack without poisoning/"
         )
-    return model.train(perturbed(dataset, perturbation)).predicted[targets.cpu()]
+    targets = targets.cpu()
+    if not perturbation.flip_targets.numel():
+        return model.train(perturbed(dataset, perturbation)).predicted[targets]
+    result = model.predicted[targets].clone()
+    for target in torch.unique(perturbation.flip_targets).tolist():
+        trained = model.train(perturbed(dataset, perturbation.of_target(target)))
+        result[target] = trained.predicted[targets[target]]
+    return result
 
 
 def perturbed(dataset: AnyDataset, perturbation: Perturbation) -> AnyDataset:

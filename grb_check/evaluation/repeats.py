@@ -17,7 +17,7 @@ from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, load_attack, source_of
 from grb_check.cases.case import Case, check_on_graphs
 from grb_check.cases.outcomes import AttackedBy, RepeatResult, Scores
-from grb_check.cases.suites import check_learns_on_whole_graph, members_of
+from grb_check.cases.suites import check_poisoned_in_training, members_of
 from grb_check.datasets.dataset import Dataset, GraphDataset
 from grb_check.evaluation.fallbacks import transferred_variant
 from grb_check.evaluation.own_models import DatasetCache, OwnModels, TrainedModel
@@ -55,7 +55,8 @@ def plan(
     if of_graphs:
         check_on_graphs(case)
     if isinstance(own.dataset, Dataset):
-        check_learns_on_whole_graph(case.scenario, transductive=own.dataset.transductive)
+        pairs = [(case.scenario, case.attack)]
+        check_poisoned_in_training(pairs, transductive=own.dataset.transductive)
     trials = []
     for member in members_of(case, selected, of_graphs=of_graphs):
         usual = settings_for(own.dataset, source_of(case.scenario, member.attack)[0])

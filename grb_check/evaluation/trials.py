@@ -383,7 +383,9 @@ def _view(trial: Trial, guessed: Tensor, known: Tensor) -> Data:
     known = known.to(clean.y.device)
     graph.y[known] = clean.y[known]
     if trial.attack.scenario == POISONING:
-        graph.train_mask = mask_of(cast(Dataset, trial.own.dataset).train, clean.num_nodes)
+        dataset = cast(Dataset, trial.own.dataset)
+        graph.train_mask = mask_of(dataset.train, clean.num_nodes)
+        graph.inductive = not dataset.transductive
     return graph
 
 
@@ -396,7 +398,7 @@ def _attack(trial: Trial, model: DifferentiableModel, graph: Data) -> Perturbati
         graph: that the attack is shown, and may write into.
     """
     clean = trial.own.dataset.graph
-    on_device = trial.threat.copied_to(clean.x.device)  # it may write into it
+    on_device = _aimed(trial).copied_to(clean.x.device)  # it may write into it
     seed = seed_of("attack", trial)
     generator = torch.Generator().manual_seed(seed)
     # A victim may draw from the global states in its forward, with dropout left on.
@@ -408,6 +410,18 @@ def _attack(trial: Trial, model: DifferentiableModel, graph: Data) -> Perturbati
         name = f"{trial.case.scenario}/{trial.case.attack}"
         raise BudgetError(f"attack {name}: {error}") from None
     return perturbation
+
+
+def _aimed(trial: Trial) -> Threat:
+    """Return the threat as the attack gets it.
+
+    The targets of evasion that is replayed in what models learn are the nodes that are there.
+    """
+    dataset = trial.own.dataset
+    replayed = trial.poisons and trial.attack.scenario != POISONING
+    if replayed and isinstance(dataset, Dataset) and not dataset.transductive:
+        return replace(trial.threat, targets=dataset.train)
+    return trial.threat
 
 
 def seed_of(purpose: str, trial: Trial) -> int:

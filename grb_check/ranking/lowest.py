@@ -177,9 +177,10 @@ def threat_name(case: Case) -> str:
     `modification+local=0.5+budget=0.1`. `single-nodes` stands for attacks on each target
     alone.
     """
-    kind = SINGLE_NODES if is_targeted(case.scenario, case.attack) else case.scenario
-    if kind == POISONING and source_of(kind, case.attack)[0] == INJECTION:
-        kind = f"{POISONING}/{INJECTION}"
+    made = source_of(case.scenario, case.attack)[0]
+    kind = SINGLE_NODES if is_targeted(case.scenario, case.attack) else made
+    if case.scenario == POISONING:
+        kind = f"{POISONING}/{kind}" if kind in (INJECTION, SINGLE_NODES) else POISONING
     local_budget = local_budget_of(case.scenario, case.attack)
     return with_budget(with_local_budget(kind, local_budget), split_budget(case.attack)[1])
 

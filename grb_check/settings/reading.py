@@ -18,7 +18,7 @@ from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, at_budgets, check_repeats, whole_number
 from grb_check.cases.shards import Shard, parse_shard
-from grb_check.cases.suites import Suite, check_graph_sets, check_learns_on_whole_graph
+from grb_check.cases.suites import Suite, check_graph_sets, check_poisoned_in_training
 from grb_check.datasets import Places, Source
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import BASE_REPEATS, REPEATS, Baseline
@@ -141,10 +141,8 @@ class Reading:
         )
         named = bool(self._raw.texts("grb_attack"))
         check_graph_sets(result, self._levels, self._attacks, named=named)
-        check_learns_on_whole_graph(
-            *(scenario for scenario, _ in self._attacks),
-            transductive=self.places.training == "transductive",
-        )
+        transductive = self.places.training == "transductive"
+        check_poisoned_in_training(self._attacks, transductive=transductive)
         return result
 
     @cached_property

@@ -13,7 +13,7 @@ from grb_check.attacks.registry import BUILT_IN, Pair
 from grb_check.attacks.scenarios import POISONING, SCENARIOS
 from grb_check.cases.attack_registry import WILDCARDS, AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, NodeId, attack_order, select
-from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite, check_learns_on_whole_graph
+from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite, check_poisoned_in_training
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
@@ -245,7 +245,7 @@ def widened(settings: Settings, node_ids: Sequence[NodeId], registry: AttackRegi
     levels = [choose("difficulty", cell[0], DIFFICULTIES) for cell in cells]
     attacks = [pair for cell in cells for pair in registry.select(["/".join(cell[1:])])]
     transductive = settings.places.training == "transductive"
-    check_learns_on_whole_graph(*(kind for kind, _ in attacks), transductive=transductive)
+    check_poisoned_in_training(attacks, transductive=transductive)
     return replace(
         settings,
         datasets=(*settings.datasets, *dict.fromkeys(added)),

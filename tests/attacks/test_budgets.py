@@ -206,6 +206,22 @@ def test_the_name_of_an_attack_gives_the_budgets_of_its_threat() -> None:
     assert threat_of(dataset, "easy", "injection", "pgd+budget=1.0").injected_nodes == 1
 
 
+def test_poisoning_of_a_graph_that_is_learnt_in_part_stays_in_that_part() -> None:
+    """Its budget is a share of the edges there; no features change."""
+    graph = graph_of(10, [(i, j) for i in range(10) for j in range(i)])
+    dataset = replace(dataset_of("mine", 10), graph=graph, train=torch.arange(5))
+    threat = threat_of(dataset, "full", "poisoning", "prbcd+budget=0.5")
+    assert (threat.edge_budget, threat.modified_nodes) == (5, 0)
+    assert threat.local_budgets is not None
+    assert threat.local_budgets.tolist() == [9] * 5 + [0] * 5
+    local = threat_of(dataset, "full", "poisoning", "prbcd+local=0.5").local_budgets
+    assert local is not None
+    assert local.tolist() == [4] * 5 + [0] * 5
+    whole = replace(dataset, transductive=True)
+    threat = threat_of(whole, "full", "poisoning", "prbcd+budget=0.5")
+    assert (threat.edge_budget, threat.local_budgets) == (22, None)
+
+
 def test_budgets_of_targets_attacked_one_by_one() -> None:
     """Degree + 2, or a share of the degree and at least 1; no more than there are pairs."""
     dataset = dataset_of("mine", 4, targets=4)

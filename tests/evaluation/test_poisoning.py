@@ -17,7 +17,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.outcomes import RepeatResult
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import ModelError, UsageError
-from grb_check.evaluation.after_attack import perturbed
+from grb_check.evaluation.after_attack import perturbed, predicted_if_poisoned
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.own_models import TrainedVictims
 from grb_check.evaluation.perturbation_bytes import from_bytes
@@ -117,16 +117,57 @@ def test_references_are_trained_on_the_poisoned_graph_too(
 
 
 def test_what_cannot_be_poisoned_says_so(source: datasets.Source) -> None:
-    """A finished model, and a training on the training nodes alone."""
+    """A finished model."""
     finished = grb_check.Trained(Net(8, 3))
     with pytest.raises(ModelError, match="not trained here"):
         measured(source, "poisoning", "dice", finished)  # type: ignore[arg-type]
     once = grb_check.Encoder(Net(8, 3), pretrain=lambda data: None)
     with pytest.raises(ModelError, match="not trained here"):
         measured(source, "poisoning", "dice", once)  # type: ignore[arg-type]
-    inductive = replace(source, places=replace(source.places, training="inductive"))
+
+
+@pytest.fixture
+def in_part(source: datasets.Source) -> datasets.Source:
+    """Models learn on the graph of the training nodes."""
+    return replace(source, places=replace(source.places, training="inductive"))
+
+
+@pytest.mark.parametrize("attack", ["dice", "prbcd+iterations=3", "metattack+steps=3"])
+def test_what_models_see_of_the_test_nodes_is_clean_if_they_learn_on_the_others(
+    in_part: datasets.Source, attack: str
+) -> None:
+    """All changed edges connect training nodes, and what is learnt on them changes the answers."""
+    result = measured(in_part, "poisoning", f"{attack}+budget=0.9")
+    dataset = Evaluator(store=Store(None), device="cpu").dataset(in_part)
+    assert isinstance(dataset, Dataset)
+    made = from_bytes(result.perturbation)
+    changed = torch.cat([made.added_edges, made.removed_edges], dim=1)
+    assert changed.numel()
+    assert torch.isin(changed, dataset.train).all()
+    scores = result.measurement.references["gcn"]
+    assert scores.right_before != scores.right_after
+
+
+def test_nodes_at_the_test_nodes_are_not_learnt_from_there(in_part: datasets.Source) -> None:
     with pytest.raises(UsageError, match="--grb-training=transductive"):
-        measured(inductive, "poisoning", "dice")
+        measured(in_part, "poisoning", "tdgia")
+
+
+def test_each_target_has_a_training_of_its_own(source: datasets.Source) -> None:
+    """With the flips that are made for it alone."""
+    result = measured(source, "poisoning", "nettack")
+    made = from_bytes(result.perturbation)
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    dataset = evaluator.dataset(source)
+    assert isinstance(dataset, Dataset)
+    nodes = evaluator.trials(source, Case("tiny", "full", "poisoning", "nettack"))[0].threat.targets
+    victims = TrainedVictims(perturbed(dataset, made.of_target(1)), source, torch.device("cpu"))
+    predicted = victims.get(as_subject(Net), 1).predicted[nodes[1]]
+    model = evaluator.victim(as_subject(Net), source, 1)
+    found = predicted_if_poisoned(model, dataset, nodes, made)
+    assert found[1] == predicted
+    right = int((found == dataset.graph.y[nodes]).sum())
+    assert result.measurement.victim.attacked == right / nodes.numel()
 
 
 def test_evaluate_learns_on_the_whole_graph_to_be_poisoned(tmp_path: Path) -> None:
@@ -135,4 +176,4 @@ def test_evaluate_learns_on_the_whole_graph_to_be_poisoned(tmp_path: Path) -> No
     outcome = grb_check.evaluate(Net, dataset=folder, attack="poisoning/rnd", repeats=1)
     assert outcome.case == Case("tiny", "full", "poisoning", "rnd")
     with pytest.raises(UsageError, match="--grb-training=transductive"):
-        grb_check.evaluate(Net, dataset=folder, attack="poisoning/rnd", training="inductive")
+        grb_check.evaluate(Net, dataset=folder, attack="poisoning/sga", training="inductive")

@@ -252,13 +252,15 @@ def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
         return torch.zeros_like(room, dtype=weights.dtype).index_add(0, positions, lowered)
 
     over = sums(clipped.repeat(2)) > room
+    if not bool(over.any()):
+        return clipped
     low = torch.zeros_like(room, dtype=weights.dtype)
-    high = torch.where(over, weights.max(), 0.0) if weights.numel() else low
+    high = torch.where(over, weights.max(), 0.0)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         above = sums((both - middle[positions]).clamp(0, 1)) > room
         low, high = torch.where(above, middle, low), torch.where(above, high, middle)
-    return (weights - high[ends].amax(0)).clamp(0, 1) if weights.numel() else clipped
+    return (weights - high[ends].amax(0)).clamp(0, 1)
 
 
 def ascend(

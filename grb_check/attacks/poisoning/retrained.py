@@ -38,30 +38,54 @@ NORM: Final = 4.0  # mean norm of the features of a node, as in the paper's Cora
 
 
 @dataclass(frozen=True, eq=False)
-class _Fitted:
-    """The model trained on one graph of N nodes.
+class _Spread:
+    """S of one graph of N nodes, and its products.
 
     Attributes:
         matrix: S, sparse CSR float32 [N, N].
         degrees: of A + I, float [N].
         once: S X, float [N, d].
-        seen: rows of S S X that it was trained on, float [n, d].
-        weight: W_1 W_2, float [d, c], differentiable in `seen`.
     """
 
     matrix: Any
     degrees: Tensor
     once: Tensor
-    seen: Tensor
-    weight: Tensor
 
-    def spread(self, values: Tensor) -> Tensor:
+    def times(self, values: Tensor) -> Tensor:
         """Return S times values, float [N, k]."""
         return torch.from_numpy(self.matrix @ values.detach().numpy())
 
+    def gradients(self, inputs: Tensor, outputs: Tensor) -> PairGradients:
+        """Return the gradient for all pairs from that for the entries of S, outputs_i . inputs_j.
+
+        Args:
+            inputs, outputs: float [N, r].
+        """
+        # S is scaled by the degrees of both ends, which an edge changes too.
+        moved = outputs * self.times(inputs) + inputs * self.times(outputs)
+        root = self.degrees.rsqrt()[:, None]
+        return PairGradients(root * inputs, root * outputs, -moved.sum(1) / (2 * self.degrees))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """The model trained on one graph of N nodes.
+
+    Attributes:
+        whole: of the graph, on which it answers.
+        learnt: of the graph on which it was trained.
+        seen: rows of S S X that it was trained on, float [n, d].
+        weight: W_1 W_2, float [d, c], differentiable in `seen`.
+    """
+
+    whole: _Spread
+    learnt: _Spread
+    seen: Tensor
+    weight: Tensor
+
     def logits(self) -> Tensor:
         """Return Z, float [N, c], without a gradient."""
-        return self.spread(self.once @ self.weight.detach())
+        return self.whole.times(self.whole.once @ self.weight.detach())
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +96,8 @@ class Retrained:
         x: float [N, d], features whose mean norm is `NORM`.
         nodes: int64 [n], that it is trained on.
         labels: int64 [n], their classes.
+        inductive: whether it is trained on the graph of `nodes` alone. Gradients are then those for
+            pairs of these nodes.
         start: initial weights, float [d, HIDDEN] and [HIDDEN, c].
         steps: of the training.
     """
@@ -79,6 +105,7 @@ class Retrained:
     x: Tensor
     nodes: Tensor
     labels: Tensor
+    inductive: bool
     start: tuple[Tensor, Tensor]
     steps: int
 
@@ -137,20 +164,26 @@ class Retrained:
         return lambda weights: cast(Tensor, Logits.apply(weights))  # type: ignore[no-untyped-call]
 
     def _fitted(self, edge_index: Tensor, edge_weight: Tensor | None) -> _Fitted:
-        size = self.x.shape[0]
-        edges, loops = edge_index.cpu().numpy(), np.tile(np.arange(size), (2, 1))
+        edges = edge_index.cpu()
         weight = torch.ones(edges.shape[1]) if edge_weight is None else edge_weight.detach().cpu()
+        whole = learnt = self._spread(edges, weight)
+        if self.inductive:
+            inside = mask_of(self.nodes, self.x.shape[0])[edges].all(0)
+            learnt = self._spread(edges[:, inside], weight[inside])
+        seen = torch.from_numpy(learnt.matrix[self.nodes.numpy()] @ learnt.once.numpy())
+        seen.requires_grad_()
+        return _Fitted(whole, learnt, seen, self._trained(seen))
+
+    def _spread(self, edges: Tensor, weight: Tensor) -> _Spread:
+        size = self.x.shape[0]
+        ends = np.concatenate([edges.numpy(), np.tile(np.arange(size), (2, 1))], axis=1)
         entries = np.concatenate([weight.numpy(), np.ones(size, np.float32)])
-        ends = np.concatenate([edges, loops], axis=1)
         matrix = sp.csr_array((entries, tuple(ends)), shape=(size, size))
         degrees = matrix.sum(axis=1).astype(np.float32)
         root = sp.diags_array(1 / np.sqrt(degrees))
         matrix = sp.csr_array(root @ matrix @ root)
-        once = matrix @ self.x.numpy()
-        seen = torch.from_numpy(matrix[self.nodes.numpy()] @ once).requires_grad_()
-        return _Fitted(
-            matrix, torch.from_numpy(degrees), torch.from_numpy(once), seen, self._trained(seen)
-        )
+        once = torch.from_numpy(matrix @ self.x.numpy())
+        return _Spread(matrix, torch.from_numpy(degrees), once)
 
     def _trained(self, seen: Tensor) -> Tensor:
         """Return W_1 W_2 after the training, float [d, c], differentiable in `seen` [n, d]."""
@@ -175,20 +208,27 @@ class Retrained:
         i, j: with M = X W and S X W in the model's answer, and S X and X in what it was trained on.
         """
         size, weight = self.x.shape[0], fitted.weight.detach()
+        whole, learnt = fitted.whole, fitted.learnt
         received = torch.zeros(size, slope.shape[1]).index_add_(0, targets, slope)
-        back = fitted.spread(received)
-        (by_seen,) = torch.autograd.grad(fitted.weight, fitted.seen, fitted.once.T @ back)  # [n, d]
+        back = whole.times(received)
+        (by_seen,) = torch.autograd.grad(fitted.weight, fitted.seen, whole.once.T @ back)  # [n, d]
         chosen = torch.zeros(size, len(self.nodes))  # picks the rows of `seen`
         chosen[self.nodes, torch.arange(len(self.nodes))] = 1
         if by_seen.shape[0] > by_seen.shape[1]:  # the thinner of two equal products
             chosen, by_seen = chosen @ by_seen, torch.eye(by_seen.shape[1])
-        messages = (self.x @ weight, fitted.once @ weight, fitted.once @ by_seen.T)
-        inputs = torch.cat([*messages, self.x @ by_seen.T], dim=1)
-        outputs = torch.cat([back, received, chosen, fitted.spread(chosen)], dim=1)
-        # S is scaled by the degrees of both ends, which an edge changes too.
-        moved = outputs * fitted.spread(inputs) + inputs * fitted.spread(outputs)
-        root = fitted.degrees.rsqrt()[:, None]
-        return PairGradients(root * inputs, root * outputs, -moved.sum(1) / (2 * fitted.degrees))
+        answered = whole.gradients(
+            torch.cat([self.x @ weight, whole.once @ weight], dim=1),
+            torch.cat([back, received], dim=1),
+        )
+        trained = learnt.gradients(
+            torch.cat([learnt.once @ by_seen.T, self.x @ by_seen.T], dim=1),
+            torch.cat([chosen, learnt.times(chosen)], dim=1),
+        )
+        return PairGradients(
+            torch.cat([answered.inputs, trained.inputs], dim=1),
+            torch.cat([answered.outputs, trained.outputs], dim=1),
+            answered.degrees + trained.degrees,
+        )
 
 
 def training_nodes(graph: Data, threat: Threat) -> Tensor:
@@ -210,7 +250,8 @@ def retrained(
     """Return the model for a graph as attacks are shown it.
 
     Args:
-        graph: `x` [N, d], `y` [N] with the true labels of training nodes.
+        graph: `x` [N, d], `y` [N] with the true labels of training nodes; `inductive` if models are
+            trained on the graph of these alone.
         threat: see `training_nodes`.
         steps: of each training.
         generator: of the initial weights, which are the same in every training, so that equal
@@ -223,4 +264,7 @@ def retrained(
     )
     scale = NORM / x.norm(dim=1).mean().clamp(min=1e-12)
     # Searches of edges, which alone are given it, inject nothing.
-    return cast(DifferentiableModel, Retrained(scale * x, nodes, y[nodes], (first, second), steps))
+    own = Retrained(
+        scale * x, nodes, y[nodes], bool(graph.get("inductive")), (first, second), steps
+    )
+    return cast(DifferentiableModel, own)

@@ -26,22 +26,34 @@ def model_of(graph: Data):  # type: ignore[no-untyped-def]
 def dense_logits(model, weights: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
     """The same by autograd through every step, from a dense adjacency [N, N]."""
     loops = weights + torch.eye(len(weights), dtype=weights.dtype)
-    root = loops.sum(1).rsqrt()
-    matrix = root[:, None] * loops * root
-    features = matrix @ matrix @ model.x.to(weights)
+    features = twice_spread(loops, model.x)
+    learnt = features
+    if model.inductive:
+        inside = torch.zeros_like(loops)
+        inside[model.nodes[:, None], model.nodes] = 1
+        learnt = twice_spread(loops * inside + torch.eye(len(loops)) * (1 - inside), model.x)
     first, second = (each.to(weights).requires_grad_() for each in model.start)
     speed = [torch.zeros_like(first), torch.zeros_like(second)]
     for _ in range(STEPS):
-        loss = F.cross_entropy((features @ first @ second)[model.nodes], model.labels)
+        loss = F.cross_entropy((learnt @ first @ second)[model.nodes], model.labels)
         slopes = torch.autograd.grad(loss, (first, second), create_graph=True)
         speed = [MOMENTUM * v + slope for v, slope in zip(speed, slopes, strict=True)]
         first, second = first - RATE * speed[0], second - RATE * speed[1]
     return features @ first @ second
 
 
-@given(graphs(), st.booleans())
-def test_the_gradient_is_that_through_every_step_of_the_training(graph: Data, wide: bool) -> None:
-    """Of all pairs; also where there are more features than training nodes, and fewer."""
+def twice_spread(loops: Tensor, x: Tensor) -> Tensor:
+    root = loops.sum(1).rsqrt()
+    matrix = root[:, None] * loops * root
+    return matrix @ matrix @ x.to(loops)
+
+
+@given(graphs(), st.booleans(), st.booleans())
+def test_the_gradient_is_that_through_every_step_of_the_training(
+    graph: Data, wide: bool, inductive: bool
+) -> None:
+    """Of all pairs that it sees; also with more features than training nodes, and fewer."""
+    graph.inductive = inductive
     if wide:
         more = [graph.x, graph.x.flip(0), graph.x**2, graph.x.flip(1)]
         graph.x = torch.cat(more, dim=1).repeat(1, 3)
@@ -60,7 +72,7 @@ def test_the_gradient_is_that_through_every_step_of_the_training(graph: Data, wi
     found = model.pair_gradients(
         graph.x, graph.edge_index, threat.targets, lambda logits: F.cross_entropy(logits, labels)
     )
-    every = torch.combinations(torch.arange(size)).T.reshape(2, -1)
+    every = torch.combinations(model.nodes if inductive else torch.arange(size)).T.reshape(2, -1)
     both = (slopes + slopes.T)[every[0], every[1]].float()
     torch.testing.assert_close(found.at(every), both, atol=1e-4, rtol=1e-3)
 
