@@ -8,7 +8,9 @@ graph (evasion), and of one that was trained on it from the same seed (poisoning
 
     GRB_CHECK_REAL_DATA=DATA python -m benchmarks.poisoning --data cora --model last --model best
 
-Models are also names of `grb_check.models`.
+Models are also names of `grb_check.models`. With GRB_CHECK_PROGNN, a checkout of
+github.com/ChandlerBang/Pro-GNN, the split is the authors', and `--attack published` has their
+graphs, which DeepRobust's Metattack attacked.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from grb_check import SelfTrained, datasets
+from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.threat import Perturbation, verify
 from grb_check.cases.case import Case
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.evaluator import Evaluator, threads_for
@@ -40,6 +44,7 @@ from grb_check.evaluation.trials import on_surrogates
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 
+PEER = "GRB_CHECK_PROGNN"
 SPLIT = 15  # seed of the split
 EPOCHS = 200
 
@@ -60,10 +65,8 @@ def graph_of(name: str) -> Data:
     component = sp.csgraph.connected_components(adjacency)[1]
     kept = np.flatnonzero(component == np.bincount(component).argmax())
     ends = adjacency[kept][:, kept].tocoo()
-    order = torch.randperm(len(kept), generator=torch.Generator().manual_seed(SPLIT))
-    tenth = len(kept) // 10
     masks = torch.zeros(3, len(kept), dtype=torch.bool)
-    for mask, nodes in zip(masks, order.tensor_split([tenth, 2 * tenth]), strict=True):
+    for mask, nodes in zip(masks, _split(name, len(kept)), strict=True):
         mask[nodes] = True
     return Data(
         x=torch.from_numpy(parts[1][kept].toarray()).float(),
@@ -73,6 +76,27 @@ def graph_of(name: str) -> Data:
         val_mask=masks[1],
         test_mask=masks[2],
     )
+
+
+def _split(name: str, num_nodes: int) -> list[Tensor]:
+    if PEER in os.environ:
+        text = (Path(os.environ[PEER]) / f"splits/{name}_prognn_splits.json").read_text()
+        parts = json.loads(text)
+        return [torch.tensor(parts[f"idx_{part}"]) for part in ("train", "val", "test")]
+    order = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(SPLIT))
+    tenth = num_nodes // 10
+    return list(order.tensor_split([tenth, 2 * tenth]))
+
+
+def _published(name: str, budget: str, clean: Data) -> Perturbation:
+    path = Path(os.environ[PEER]) / f"meta/{name}_meta_adj_{float(budget)}.npz"
+    ends = torch.from_numpy(np.stack(sp.triu(sp.load_npz(path), 1).nonzero()).astype(np.int64))
+    before, after = (
+        edge_set(clean).codes,
+        edge_set(Data(edge_index=ends, num_nodes=len(clean.x))).codes,
+    )
+    flips = torch.cat([after[~torch.isin(after, before)], before[~torch.isin(before, after)]])
+    return edge_set(clean).perturbation(flips)
 
 
 def cora() -> Data:
@@ -136,16 +160,26 @@ def best(num_features: int, num_classes: int) -> SelfTrained:
 
 
 def measured(
-    evaluator: Evaluator, source: datasets.Source, attack: str, models: dict[str, str], seed: int
+    evaluator: Evaluator,
+    source: datasets.Source,
+    attack: str,
+    budget: str,
+    models: dict[str, str],
+    seed: int,
 ) -> dict[str, dict[str, float]]:
     """Return model -> kind -> accuracy on the test nodes, and the seconds of the attack."""
-    case = Case(source.name, "full", "poisoning", attack)
+    name = "metattack" if attack == "published" else attack
+    case = Case(source.name, "full", "poisoning", f"{name}+budget={budget}")
     trial = replace(evaluator.trials(source, case)[0], seed=seed)
     data, targets = trial.own.dataset, trial.threat.targets
     with threads_for(data.num_nodes):
         evaluator.trials(source, case)[0].own.surrogate("gcn")
         start = time.perf_counter()
-        made = on_surrogates(trial)[0]
+        if attack == "published":
+            made = _published(source.name.rpartition(".")[2], budget, data.graph)
+            verify(made, data.graph, trial.threat)
+        else:
+            made = on_surrogates(trial)[0]
         seconds = time.perf_counter() - start
     result = {}
     for name, target in models.items():
@@ -182,9 +216,9 @@ def main() -> None:
     }
     for attack in asked.attack or ("metattack", "meta-prbcd"):
         for budget in asked.budget or ("0.05", "0.1", "0.15", "0.2", "0.25"):
-            name = f"{attack}+budget={budget}"
             repeats = [
-                measured(evaluator, source, name, models, seed) for seed in range(asked.repeats)
+                measured(evaluator, source, attack, budget, models, seed)
+                for seed in range(asked.repeats)
             ]
             for model in models:
                 mean = {

@@ -13,6 +13,7 @@ from torch_geometric.nn import GCNConv
 
 import grb_check
 from grb_check import datasets
+from grb_check.attacks import budgets
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import RepeatResult
 from grb_check.datasets.dataset import Dataset
@@ -153,8 +154,11 @@ def test_nodes_at_the_test_nodes_are_not_learnt_from_there(in_part: datasets.Sou
         measured(in_part, "poisoning", "tdgia")
 
 
-def test_each_target_has_a_training_of_its_own(source: datasets.Source) -> None:
+def test_each_target_has_a_training_of_its_own(
+    source: datasets.Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the flips that are made for it alone."""
+    monkeypatch.setattr(budgets, "MOST_POISONED", 3)
     result = measured(source, "poisoning", "nettack")
     made = from_bytes(result.perturbation)
     evaluator = Evaluator(store=Store(None), device="cpu")
