@@ -41,7 +41,8 @@ from grb_check.attacks.edges.edge_set import edge_set
 from grb_check.attacks.names import with_budget
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.registry import describe
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, verify
+from grb_check.attacks.scenarios import Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat, verify
 from grb_check.errors import UsageError
 from grb_check.evaluation.trials import describe_threat
 from grb_check.store.pack import PerturbationRequest, write_pack

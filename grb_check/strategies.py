@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
+from grb_check.attacks.scenarios import INJECTION, MODIFICATION
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import UsageError
 
@@ -179,7 +180,7 @@ def perturbations(graph: Data, threat: Threat) -> SearchStrategy[Perturbation]:
     """
     if threat.batch is not None or threat.target_budgets is not None:
         raise UsageError("perturbations are drawn for threats to nodes that are attacked together")
-    draw = _modified if threat.scenario == "modification" else _injected
+    draw = _modified if threat.scenario == MODIFICATION else _injected
     return draw(graph, threat)
 
 
@@ -191,7 +192,7 @@ def edge_flips(graph: Data, *, most: int) -> SearchStrategy[Perturbation]:
     """
     _check_least("most", most)
     nodes = torch.arange(int(graph.num_nodes))
-    return perturbations(graph, Threat(scenario="modification", targets=nodes, edge_budget=most))
+    return perturbations(graph, Threat(scenario=MODIFICATION, targets=nodes, edge_budget=most))
 
 
 def injections(
@@ -207,7 +208,7 @@ def injections(
     if not feature_range[0] <= feature_range[1]:
         raise UsageError(f"feature_range is {feature_range}; give the lower limit first")
     threat = Threat(
-        scenario="injection",
+        scenario=INJECTION,
         targets=torch.arange(int(graph.num_nodes)),
         injected_nodes=nodes,
         edges_per_injected_node=edges,

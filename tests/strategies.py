@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.threat import Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import Scenario
+from grb_check.attacks.threat import Perturbation, Threat
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

@@ -11,7 +11,8 @@ from torch_geometric.data import Data
 from grb_check.attacks import registry
 from grb_check.attacks.links.links import random_links
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 PAIR = ("injection", "toy")
 WITH_TOY = {**registry.BUILT_IN, PAIR: registry.Row("toy_attack:InjectionToy", ("smoke",))}

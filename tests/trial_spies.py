@@ -12,7 +12,8 @@ from small_graphs import community_dataset
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation import surrogates

@@ -11,8 +11,8 @@ import torch
 from grb_check.attacks.edges.edge_set import degrees_of, local_budgets, mask_of
 from grb_check.attacks.names import split_budget
 from grb_check.attacks.registry import is_targeted, local_budget_of, source_of
-from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING
-from grb_check.attacks.threat import Scenario, Threat
+from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING, Scenario
+from grb_check.attacks.threat import Threat
 from grb_check.datasets.dataset import AnyDataset, Dataset, GraphDataset
 from grb_check.datasets.published import injection_row
 from grb_check.errors import UsageError, choose
@@ -122,10 +122,10 @@ def threat_for(
                 f"local_budget is {local_budget:g}, but dataset {dataset.name} is a set of graphs, "
                 f"whose graphs have budgets but whose nodes have none; leave it out"
             )
-        threat_to = {"modification": _flips_in_graphs, "injection": _nodes_in_graphs}
+        threat_to = {MODIFICATION: _flips_in_graphs, INJECTION: _nodes_in_graphs}
         make = threat_to[choose("scenario", scenario, tuple(threat_to))]
         return make(dataset, MODIFIED_SHARE if budget is None else budget)
-    if scenario == "modification":
+    if scenario == MODIFICATION:
         share = MODIFIED_SHARE if budget is None else budget
         targets = dataset.test[difficulty]
         return Threat(
@@ -136,7 +136,7 @@ def threat_for(
             modified_nodes=_part(share, targets.numel()),
             feature_range=dataset.feature_range,
         )
-    if scenario == "injection":
+    if scenario == INJECTION:
         threat = _published_injection(dataset, difficulty) or _scaled_injection(dataset, difficulty)
         if budget is None:
             return threat
@@ -173,7 +173,7 @@ def threat_to_each(
     Raises:
         UsageError: the difficulty is unknown, or the dataset is a set of graphs.
     """
-    whole = threat_for(dataset, difficulty, "modification", local_budget=local_budget)
+    whole = threat_for(dataset, difficulty, MODIFICATION, local_budget=local_budget)
     if whole.batch is not None:
         raise UsageError(
             f"dataset {dataset.name} is a set of graphs, which attacks on single nodes cannot "
@@ -190,7 +190,7 @@ def threat_to_each(
         budgets = whole.local_budgets[positions].clamp(min=1)
     budgets = budgets.clamp(max=min(MOST_FLIPS, dataset.num_nodes - 1))
     return Threat(
-        scenario="modification",
+        scenario=MODIFICATION,
         targets=targets,
         edge_budget=int(budgets.sum()),
         target_budgets=budgets,
@@ -202,7 +202,7 @@ def settings_for(dataset: AnyDataset, scenario: str) -> Mapping[str, object]:
 
     Empty for modification, and for all datasets but GRB's as published, see `threat_for`.
     """
-    if scenario != "injection" or isinstance(dataset, GraphDataset):
+    if scenario != INJECTION or isinstance(dataset, GraphDataset):
         return {}
     row = injection_row(dataset)
     return {} if row is None else {name: row[name] for name in ("iterations", "step_size")}
@@ -212,7 +212,7 @@ def _nodes_in_graphs(dataset: GraphDataset, share: float) -> Threat:
     sizes = torch.bincount(dataset.graph.batch, minlength=dataset.num_graphs)
     budgets = torch.tensor([_part(share, count) for count in sizes.tolist()], dtype=torch.int64)
     return Threat(
-        scenario="injection",
+        scenario=INJECTION,
         targets=dataset.test["full"],
         injected_nodes=int(budgets.sum()),
         edges_per_injected_node=max(1, round(dataset.mean_degree)),
@@ -226,7 +226,7 @@ def _nodes_in_graphs(dataset: GraphDataset, share: float) -> Threat:
 def _flips_in_graphs(dataset: GraphDataset, share: float) -> Threat:
     budgets = torch.tensor([_part(share, count) for count in dataset.edges_of_graphs.tolist()])
     return Threat(
-        scenario="modification",
+        scenario=MODIFICATION,
         targets=dataset.test["full"],
         edge_budget=int(budgets.sum()),
         batch=dataset.graph.batch.cpu(),
@@ -246,7 +246,7 @@ def _published_injection(dataset: Dataset, difficulty: str) -> Threat | None:
         return None
     low, high = row["feature_range"]
     return Threat(
-        scenario="injection",
+        scenario=INJECTION,
         targets=dataset.test[difficulty],
         injected_nodes=row["injected_nodes"][difficulty],
         edges_per_injected_node=row["edges_per_injected_node"],
@@ -259,7 +259,7 @@ def _scaled_injection(dataset: Dataset, difficulty: str) -> Threat:
     growth = max(1.0, (dataset.num_nodes / SCALED_FROM) ** 0.4)
     nodes = targets.numel() * NODES_PER_TARGET / growth
     return Threat(
-        scenario="injection",
+        scenario=INJECTION,
         targets=targets,
         injected_nodes=max(1, round(nodes)),
         edges_per_injected_node=min(targets.numel(), round(EDGES_PER_NODE * growth)),

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, cast, final, get_args
 
 from grb_check.attacks.names import check_surrogates
+from grb_check.attacks.scenarios import Scenario
 from grb_check.errors import AttackError, GrbCheckError, UsageError
 from grb_check.user_code.calls import users_code
 from grb_check.user_code.factories import import_target
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from grb_check.attacks.protocol import Attack, DifferentiableModel
-    from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+    from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 GROUP: Final = "grb_check.attacks"
 ATTRIBUTES: Final = ("name", "scenario", "knowledge", "perturb")
@@ -101,7 +102,7 @@ def check(attack: object, label: str) -> None:
         UsageError: an attribute is missing or has a value that is not allowed.
     """
     # Imports torch, which an attack needs anyway.
-    from grb_check.attacks.threat import Knowledge, Scenario
+    from grb_check.attacks.threat import Knowledge
 
     missing = [name for name in ATTRIBUTES if not hasattr(attack, name)]
     if missing:

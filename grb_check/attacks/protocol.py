@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.threat import Perturbation, Scenario
+from grb_check.attacks.scenarios import INJECTION, Scenario
+from grb_check.attacks.threat import Perturbation
 
 Best = TypeVar("Best")
 Choice: TypeAlias = tuple[Tensor, ...]  # chosen parts of each pool, int64 [k], ascending
@@ -96,7 +97,7 @@ class ExchangedParts:
         generator: torch.Generator,
     ) -> None:
         self._starts = starts
-        parts = _Injections if scenario == "injection" else _Modifications
+        parts = _Injections if scenario == INJECTION else _Modifications
         self._parts = parts([*starts, *donors], graph)
         self._score = score
         self._allowed = allowed

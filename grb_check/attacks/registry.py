@@ -65,77 +65,77 @@ _SMOKE: Final = ("smoke", "standard", "paper", "graphs")
 
 # In the order of reports and of the case matrix.
 BUILT_IN: Final[Mapping[Pair, Row]] = {
-    ("injection", "rnd"): Row(f"{_INJECTION}.rnd:InjectionRnd", _SMOKE),
-    ("injection", "fgsm"): Row(f"{_INJECTION}.fgsm:InjectionFgsm", _SMOKE),
-    ("injection", "pgd"): Row(
+    (INJECTION, "rnd"): Row(f"{_INJECTION}.rnd:InjectionRnd", _SMOKE),
+    (INJECTION, "fgsm"): Row(f"{_INJECTION}.fgsm:InjectionFgsm", _SMOKE),
+    (INJECTION, "pgd"): Row(
         f"{_INJECTION}.pgd:InjectionPgd",
         _SMOKE,
         ("smoke", "standard", "graphs"),
         seconds=(0.5, 5.6),
     ),
-    ("injection", "speit"): Row(
+    (INJECTION, "speit"): Row(
         f"{_INJECTION}.speit:InjectionSpeit", ("standard", "paper"), seconds=(0.4, 5.0)
     ),
-    ("injection", "tdgia"): Row(
+    (INJECTION, "tdgia"): Row(
         f"{_INJECTION}.tdgia:InjectionTdgia",
         ("standard", "paper", "graphs"),
         ("standard",),
         seconds=(0.7, 2.7),
     ),
-    ("injection", "agia"): Row(
+    (INJECTION, "agia"): Row(
         f"{_INJECTION}.agia:InjectionAgia", ("standard",), ("standard",), seconds=(6.5, 18.5)
     ),
-    ("injection", "afgsm"): Row(f"{_INJECTION}.afgsm:InjectionAfgsm", ("standard",)),
-    ("modification", "rnd"): Row(f"{_MODIFICATION}.rnd:ModificationRnd", ("smoke", "standard")),
-    ("modification", "dice"): Row(f"{_MODIFICATION}.dice:ModificationDice", ("smoke", "standard")),
-    ("modification", "flip"): Row(f"{_MODIFICATION}.flip:ModificationFlip", ("standard",)),
-    ("modification", "nea"): Row(f"{_MODIFICATION}.nea:ModificationNea", ("standard",)),
-    ("modification", "stack"): Row(f"{_MODIFICATION}.stack:ModificationStack", ("standard",)),
-    ("modification", "fga"): Row(f"{_MODIFICATION}.fga:ModificationFga", ("standard",)),
-    ("modification", "pgd"): Row(
+    (INJECTION, "afgsm"): Row(f"{_INJECTION}.afgsm:InjectionAfgsm", ("standard",)),
+    (MODIFICATION, "rnd"): Row(f"{_MODIFICATION}.rnd:ModificationRnd", ("smoke", "standard")),
+    (MODIFICATION, "dice"): Row(f"{_MODIFICATION}.dice:ModificationDice", ("smoke", "standard")),
+    (MODIFICATION, "flip"): Row(f"{_MODIFICATION}.flip:ModificationFlip", ("standard",)),
+    (MODIFICATION, "nea"): Row(f"{_MODIFICATION}.nea:ModificationNea", ("standard",)),
+    (MODIFICATION, "stack"): Row(f"{_MODIFICATION}.stack:ModificationStack", ("standard",)),
+    (MODIFICATION, "fga"): Row(f"{_MODIFICATION}.fga:ModificationFga", ("standard",)),
+    (MODIFICATION, "pgd"): Row(
         f"{_MODIFICATION}.pgd:ModificationPgd", ("standard",), ("standard",), seconds=(0.1, 1.4)
     ),
-    ("modification", "random-flips"): Row(
+    (MODIFICATION, "random-flips"): Row(
         f"{_MODIFICATION}.random_flips:ModificationRandomFlips", _CONTRASTIVE
     ),
-    ("modification", "pgd-topology"): Row(
+    (MODIFICATION, "pgd-topology"): Row(
         f"{_MODIFICATION}.pgd_topology:ModificationPgdTopology",
         ("standard", *_OF_GRAPHS),
         knows_model=True,
     ),
-    ("modification", "prbcd"): Row(
+    (MODIFICATION, "prbcd"): Row(
         f"{_MODIFICATION}.prbcd:ModificationPrbcd",
         _CONTRASTIVE,
         seconds=(5.0, 15.5),
         knows_model=True,
     ),
-    ("modification", "grbcd"): Row(
+    (MODIFICATION, "grbcd"): Row(
         f"{_MODIFICATION}.grbcd:ModificationGrbcd",
         ("standard", "contrastive", *_OF_GRAPHS),
         seconds=(11.6, 35.0),
         knows_model=True,
     ),
-    ("modification", "eva"): Row(
+    (MODIFICATION, "eva"): Row(
         f"{_MODIFICATION}.eva:ModificationEva",
         ("standard",),
         seconds=(15.0, 41.0),
         knows_model=True,
     ),
-    ("modification", "lrbcd"): Row(
+    (MODIFICATION, "lrbcd"): Row(
         f"{_MODIFICATION}.lrbcd:ModificationLrbcd",
         ("local",),
         local_budget=names.LOCAL_SHARE,
         seconds=(5.0, 15.5),
         knows_model=True,
     ),
-    ("modification", "nettack"): Row(f"{_MODIFICATION}.nettack:ModificationNettack", _TARGETED),
-    ("modification", "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),
-    ("modification", "l1d-rnd"): Row(f"{_MODIFICATION}.l1d_rnd:ModificationL1dRnd", _TARGETED),
-    ("poisoning", "metattack"): Row(
-        f"{_POISONING}.metattack:PoisoningMetattack", ("poisoning",), seconds=(35.0, 35.0)
+    (MODIFICATION, "nettack"): Row(f"{_MODIFICATION}.nettack:ModificationNettack", _TARGETED),
+    (MODIFICATION, "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),
+    (MODIFICATION, "l1d-rnd"): Row(f"{_MODIFICATION}.l1d_rnd:ModificationL1dRnd", _TARGETED),
+    (POISONING, "metattack"): Row(
+        f"{_POISONING}.metattack:PoisoningMetattack", (POISONING,), seconds=(35.0, 35.0)
     ),
-    ("poisoning", "meta-prbcd"): Row(
-        f"{_POISONING}.meta_prbcd:PoisoningMetaPrbcd", ("poisoning",), seconds=(85.0, 85.0)
+    (POISONING, "meta-prbcd"): Row(
+        f"{_POISONING}.meta_prbcd:PoisoningMetaPrbcd", (POISONING,), seconds=(85.0, 85.0)
     ),
 }
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-Scenario = Literal["modification", "injection", "poisoning"]
+Evasion = Literal["modification", "injection"]
+Scenario = Literal[Evasion, "poisoning"]
 
 INJECTION: Final = "injection"
 MODIFICATION: Final = "modification"

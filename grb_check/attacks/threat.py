@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.scenarios import INJECTION
-from grb_check.attacks.scenarios import Scenario as Scenario
+from grb_check.attacks.scenarios import INJECTION, Evasion
 from grb_check.errors import BudgetError, count
 
 Knowledge = Literal["black-box", "white-box"]
@@ -61,7 +60,7 @@ class Threat:
             kinds of budgets.
     """
 
-    scenario: Literal["modification", "injection"]
+    scenario: Evasion
     targets: Tensor
     edge_budget: int = 0
     injected_nodes: int = 0

@@ -15,7 +15,7 @@ from grb_check.attacks.registry import (
     source_of,
     tagged,
 )
-from grb_check.attacks.scenarios import EVASION, INJECTION, POISONING
+from grb_check.attacks.scenarios import EVASION, INJECTION, MODIFICATION, POISONING
 from grb_check.cases.case import (
     DIFFICULTIES,
     WHOLE,
@@ -45,12 +45,12 @@ class Suite:
 
 # For each threat attacks that do not know the model, attacks that do, and the worst of all.
 _AUDIT: Final = {
-    "injection": (
+    INJECTION: (
         *("pgd", "speit", "tdgia", "agia"),
         *("pgd+white-box", "tdgia+white-box", "agia+white-box"),
         "worst",
     ),
-    "modification": (
+    MODIFICATION: (
         *("dice", "stack", "prbcd+black-box", "grbcd+black-box"),
         *("pgd+white-box", "prbcd", "grbcd", "eva"),
         *("lrbcd+black-box", "lrbcd", "prbcd+local=0.5", "eva+local=0.5"),
@@ -135,7 +135,7 @@ _SUITES: Final = (
     ),
     # Jin et al. 2020 attack 5 to 25 % of the edges; the model learns on the attacked graph.
     Suite(
-        name="poisoning",
+        name=POISONING,
         datasets=("synthetic-cora",),
         difficulties=(WHOLE,),
         attacks=tuple(
@@ -170,7 +170,7 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
     """
     scenario, name = worst
     chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
-    usual = (SUITES[suite].attacks for suite in ("standard", "poisoning"))
+    usual = (SUITES[suite].attacks for suite in ("standard", POISONING))
     for attacks in (selected if chosen else (), *usual):
         others = [
             other

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from grb_check.attacks.scenarios import INJECTION
 from grb_check.cases.outcomes import Finding
 from grb_check.errors import count
 
@@ -228,7 +229,7 @@ def about_model(findings: Iterable[Finding]) -> list[Finding]:
 
 def _used(spent: Mapping[str, int], threat: Threat) -> list[tuple[int, int, str]]:
     """Used and allowed numbers of each kind of change."""
-    if threat.scenario == "injection":
+    if threat.scenario == INJECTION:
         links = threat.injected_nodes * threat.edges_per_injected_node
         return [
             (spent["injected_nodes"], threat.injected_nodes, "injected nodes"),

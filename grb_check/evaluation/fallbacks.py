@@ -21,6 +21,7 @@ from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack, model_on
 from grb_check.attacks.query_search import ExchangedParts, GraphFlips, GraphInjections, search
 from grb_check.attacks.registry import attack_names, load_attack
+from grb_check.attacks.scenarios import INJECTION, MODIFICATION
 from grb_check.attacks.threat import Perturbation, apply, verify
 from grb_check.cases.case import on_graphs
 from grb_check.errors import GradientError, ModelError, UsageError
@@ -38,7 +39,7 @@ from grb_check.evaluation.trials import (
 from grb_check.user_code.randomness import isolated_randomness
 
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
-_RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
+_RANDOM = ((INJECTION, "rnd"), (MODIFICATION, "rnd"), (MODIFICATION, "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
 SEARCH: Final = 4  # raised whenever a search by queries may find something else
 FORWARDS: Final = 500  # of a search for edges
@@ -220,7 +221,7 @@ def _any_edge_may_change(trial: Trial, made: list[Perturbation]) -> bool:
     """Whether the attack flips edges of any kind, and changes nothing else."""
     restrictions = {getattr(trial.attack, name, "none") for name in ("restrict", "structure")}
     features = any(each.modified_nodes.numel() for each in made)
-    return trial.threat.scenario == "modification" and restrictions == {"none"} and not features
+    return trial.threat.scenario == MODIFICATION and restrictions == {"none"} and not features
 
 
 def _best_flips(

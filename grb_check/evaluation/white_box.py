@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 from torch_geometric.data import Data
 
 from grb_check.attacks.names import NOT_EXCHANGED, without_budgets
+from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Finding, Method, RepeatResult, Scores
 from grb_check.errors import GradientError, ModelError, one_line
@@ -203,7 +204,7 @@ def _kind(trial: Trial, made: Sequence[Perturbation]) -> Kind:
     Features of existing nodes are found by gradients; the flips beside them may be random.
     """
     features = any(each.modified_nodes.numel() for each in made)
-    return "features" if features or trial.threat.scenario == "injection" else "edges"
+    return "features" if features or trial.threat.scenario == INJECTION else "edges"
 
 
 def _findings(trial: Trial, victim: TrainedModel, attempts: _Attempts) -> tuple[Finding, ...]:
@@ -310,7 +311,7 @@ def _attack_reference(
 ) -> tuple[Right, Right]:
     reference = trial.own.reference(kind, trial.seed)
     before, no_graph = right_before(trial, reference), kind == NO_GRAPH
-    if no_graph and trial.threat.scenario == "injection":
+    if no_graph and trial.threat.scenario == INJECTION:
         return before, before
     own = _adaptive(trial, reference)[0] if "adaptive" in methods else []
     adaptive = own[0] if own else None

@@ -23,6 +23,7 @@ from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.names import has_setting, with_settings
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Threat, apply
 from grb_check.errors import UsageError
 from grb_check.gradients.victim import Victim
@@ -111,7 +112,7 @@ class AdversarialSettings:
 
 def _check_attack(attack: Attack) -> None:
     known = getattr(attack, "scenario", None), getattr(attack, "knowledge", None)
-    if known != ("injection", "white-box"):
+    if known != (INJECTION, "white-box"):
         raise UsageError(
             f"attack is {attack!r}; it must be an injection attack on the model itself, such as "
             f"InjectionPgd(knowledge='white-box', iterations=10)"
@@ -200,7 +201,7 @@ def threat_to(view: Data, targets: Tensor, settings: AdversarialSettings) -> Thr
     if edges is None:
         edges = round(CORA_EDGES * growth)
     return Threat(
-        scenario="injection",
+        scenario=INJECTION,
         targets=targets,
         injected_nodes=nodes,
         edges_per_injected_node=min(edges, count),

@@ -25,7 +25,8 @@ from trial_spies import (
 )
 
 from grb_check.attacks.own_attacks import OwnAttack
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, apply, verify
+from grb_check.attacks.scenarios import Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError, ModelError
 from grb_check.evaluation import own_models

@@ -16,7 +16,8 @@ from torch_geometric.nn.models import GCN
 
 from grb_check import Trained, datasets
 from grb_check.attacks.objectives import tanh_margin
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Measurement
 from grb_check.errors import GradientError

@@ -14,7 +14,8 @@ from grb_check.attacks.edges.linear_surrogate import fitted
 from grb_check.attacks.links.links import links_per_node, no_links
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import INJECTION, Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 DECAY: Final = 5e-3  # of the surrogate's weights
 
@@ -52,7 +53,7 @@ class InjectionAfgsm:
     knowledge: Knowledge = "black-box"
 
     name: ClassVar[str] = "afgsm"
-    scenario: ClassVar[Scenario] = "injection"
+    scenario: ClassVar[Scenario] = INJECTION
     version: ClassVar[int] = 1
 
     def perturb(

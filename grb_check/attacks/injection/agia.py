@@ -27,8 +27,9 @@ from grb_check.attacks.links.links import (
 from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members
+from grb_check.attacks.scenarios import INJECTION, Scenario
 from grb_check.attacks.setting_checks import check_at_least, check_positive
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import count
 
 # From features [n, d] and weights of links [n, t] to the objective (a scalar).
@@ -85,7 +86,7 @@ class InjectionAgia:
     knowledge: Knowledge = "black-box"
 
     name: ClassVar[str] = "agia"
-    scenario: ClassVar[Scenario] = "injection"
+    scenario: ClassVar[Scenario] = INJECTION
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

@@ -43,6 +43,7 @@ from grb_check.attacks.links.links import (
 )
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Perturbation, Threat
 
 VERSION: Final = 2  # raised whenever something else may be found
@@ -118,7 +119,7 @@ class Injected:
 
 def can_search(threat: Threat) -> bool:
     """Whether a threat is of nodes injected into one graph, and allows any that are linked."""
-    into_one = threat.scenario == "injection" and threat.batch is None
+    into_one = threat.scenario == INJECTION and threat.batch is None
     return into_one and threat.injected_nodes > 0 and links_per_node(threat)[0] > 0
 
 

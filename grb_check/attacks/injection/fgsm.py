@@ -12,7 +12,8 @@ from grb_check.attacks.links.domains import domain_of
 from grb_check.attacks.links.feature_search import Place, check_feature_search, place_in_graph
 from grb_check.attacks.links.links import random_links, sites_of
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import INJECTION, Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ class InjectionFgsm:
     knowledge: Knowledge = "black-box"
 
     name: ClassVar[str] = "fgsm"
-    scenario: ClassVar[Scenario] = "injection"
+    scenario: ClassVar[Scenario] = INJECTION
     version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:

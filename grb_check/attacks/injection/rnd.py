@@ -11,7 +11,8 @@ from torch_geometric.data import Data
 from grb_check.attacks.links.domains import domain_of
 from grb_check.attacks.links.links import random_links, sites_of
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import INJECTION, Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class InjectionRnd:
     knowledge: Knowledge = "black-box"
 
     name: ClassVar[str] = "rnd"
-    scenario: ClassVar[Scenario] = "injection"
+    scenario: ClassVar[Scenario] = INJECTION
     version: ClassVar[int] = 2
 
     def perturb(

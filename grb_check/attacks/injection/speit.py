@@ -16,7 +16,8 @@ from grb_check.attacks.links.feature_search import (
 )
 from grb_check.attacks.links.links import even_links, links_per_node, no_links, ring_links
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import INJECTION, Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import UsageError
 
 
@@ -57,7 +58,7 @@ class InjectionSpeit:
     knowledge: Knowledge = "black-box"
 
     name: ClassVar[str] = "speit"
-    scenario: ClassVar[Scenario] = "injection"
+    scenario: ClassVar[Scenario] = INJECTION
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

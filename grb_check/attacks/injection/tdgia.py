@@ -24,8 +24,9 @@ from grb_check.attacks.links.links import (
     sites_of,
 )
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import INJECTION, Scenario
 from grb_check.attacks.setting_checks import check_at_least
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import choose
 
 _DEALS: Final = {"grouped": grouped_links, "even": even_links}
@@ -81,7 +82,7 @@ class InjectionTdgia:
     knowledge: Knowledge = "black-box"
 
     name: ClassVar[str] = "tdgia"
-    scenario: ClassVar[Scenario] = "injection"
+    scenario: ClassVar[Scenario] = INJECTION
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

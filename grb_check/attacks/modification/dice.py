@@ -11,8 +11,9 @@ from torch_geometric.data import Data
 from grb_check.attacks.edges.edge_set import mask_of
 from grb_check.attacks.edges.flips_at_targets import random_flips_at_targets
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_removal_share
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class ModificationDice:
     isolate: bool = True
 
     name: ClassVar[str] = "dice"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     knowledge: ClassVar[Knowledge] = "black-box"
     version: ClassVar[int] = 1
 

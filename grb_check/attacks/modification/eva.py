@@ -12,8 +12,9 @@ from grb_check.attacks.edges.answer_search import VERSION, forwards_on, search_b
 from grb_check.attacks.edges.edge_set import edge_set, shortfall
 from grb_check.attacks.edges.flip_sweeps import Question
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_at_least, check_knowledge
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class ModificationEva:
     knowledge: Knowledge = "white-box"
 
     name: ClassVar[str] = "eva"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     version: ClassVar[int] = VERSION
 
     def __post_init__(self) -> None:

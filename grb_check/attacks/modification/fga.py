@@ -12,12 +12,13 @@ from grb_check.attacks.edges.edge_search import SearchSpace, greedy_flips, searc
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, flip_source, removals_only
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import (
     check_at_least,
     check_gradient_settings,
     check_restrict,
 )
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,7 @@ class ModificationFga:
     knowledge: Knowledge = "black-box"
 
     name: ClassVar[str] = "fga"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

@@ -24,8 +24,9 @@ from grb_check.attacks.edges.edge_set import (
 )
 from grb_check.attacks.edges.flips_at_targets import SPARE, most_additions, split_budget
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_removal_share, check_restrict
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import choose
 
 
@@ -144,7 +145,7 @@ class ModificationFlip:
     isolate: bool = True
 
     name: ClassVar[str] = "flip"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     knowledge: ClassVar[Knowledge] = "black-box"
     version: ClassVar[int] = 1
 

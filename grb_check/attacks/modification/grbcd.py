@@ -18,8 +18,9 @@ from grb_check.attacks.edges.edge_search import (
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, flip_source
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_at_least, check_gradient_settings
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import UsageError
 
 
@@ -65,7 +66,7 @@ class ModificationGrbcd:
     knowledge: Knowledge = "white-box"
 
     name: ClassVar[str] = "grbcd"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:

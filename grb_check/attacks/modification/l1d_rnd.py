@@ -17,7 +17,8 @@ from grb_check.attacks.edges.edge_set import (
     shortfall,
 )
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, joined
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat, joined
 from grb_check.errors import UsageError
 
 FEW: Final = 5  # neighbours up to which all are considered
@@ -44,7 +45,7 @@ class ModificationL1dRnd:
     isolate: bool = False
 
     name: ClassVar[str] = "l1d-rnd"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     knowledge: ClassVar[Knowledge] = "black-box"
     version: ClassVar[int] = 1
 

@@ -12,7 +12,8 @@ from grb_check.attacks.edges.edge_set import local_budgets
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
 from grb_check.attacks.names import LOCAL_SHARE
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class ModificationLrbcd:
     knowledge: Knowledge = "white-box"
 
     name: ClassVar[str] = "lrbcd"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     # Its output changes with that of the other.
     version: ClassVar[int] = ModificationPrbcd.version
 

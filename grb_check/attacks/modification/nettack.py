@@ -19,7 +19,8 @@ from grb_check.attacks.edges.edge_set import (
 from grb_check.attacks.edges.linear_surrogate import LinearSurrogate, fitted
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, joined
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat, joined
 
 LEAST: Final = 2  # degree from which on a power law is assumed
 LIMIT: Final = 0.004  # of the test statistic, a p-value of 0.95 with one degree of freedom
@@ -111,7 +112,7 @@ class ModificationNettack:
     isolate: bool = False
 
     name: ClassVar[str] = "nettack"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     knowledge: ClassVar[Knowledge] = "black-box"
     version: ClassVar[int] = 1
 

@@ -19,8 +19,9 @@ from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.objectives import Objective, highest_of, objective_named
 from grb_check.attacks.protocol import Attack, DifferentiableModel, members
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_positive
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, apply
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat, apply
 from grb_check.errors import choose
 
 MOST_ROUNDS: Final = 64
@@ -166,7 +167,7 @@ class ModificationPgd:
     knowledge: Knowledge = "black-box"
 
     name: ClassVar[str] = "pgd"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     # Its output changes with theirs.
     version: ClassVar[int] = 2 + ModificationDice.version + ModificationRnd.version
 

@@ -27,12 +27,13 @@ from grb_check.attacks.edges.flip_sources import (
     has_all_pair_gradients,
 )
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import (
     check_at_least,
     check_gradient_settings,
     check_positive,
 )
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import GradientError
 
 REACH: Final = 8  # pairs of weight 0 considered in a step, for each flip of the budget
@@ -82,7 +83,7 @@ class ModificationPgdTopology:
     knowledge: Knowledge = "white-box"
 
     name: ClassVar[str] = "pgd-topology"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:

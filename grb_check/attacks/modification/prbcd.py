@@ -21,12 +21,13 @@ from grb_check.attacks.edges.edge_search import (
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import (
     check_at_least,
     check_gradient_settings,
     check_positive,
 )
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 PROMISING: Final = 20  # a block is drawn from that many times as many pairs
 RENEWED: Final = 0.8  # share of the iterations during which blocks are renewed
@@ -78,7 +79,7 @@ class ModificationPrbcd:
     knowledge: Knowledge = "white-box"
 
     name: ClassVar[str] = "prbcd"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:

@@ -20,7 +20,8 @@ from grb_check.attacks.edges.edge_set import (
 )
 from grb_check.attacks.edges.flips_at_targets import SPARE
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 _REASON: Final = "the graph has no other pair that may be flipped"
 
@@ -43,7 +44,7 @@ class ModificationRandomFlips:
     isolate: bool = True
 
     name: ClassVar[str] = "random-flips"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     knowledge: ClassVar[Knowledge] = "black-box"
     version: ClassVar[int] = 1
 

@@ -10,8 +10,9 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.flips_at_targets import most_additions, random_flips_at_targets
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_removal_share, check_restrict
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class ModificationRnd:
     isolate: bool = True
 
     name: ClassVar[str] = "rnd"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     knowledge: ClassVar[Knowledge] = "black-box"
     version: ClassVar[int] = 1
 

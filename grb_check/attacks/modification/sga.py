@@ -14,8 +14,9 @@ from torch_geometric.data import Data
 from grb_check.attacks.edges.edge_set import Neighbours, neighbours_in, on_cpu, shortfall
 from grb_check.attacks.edges.linear_surrogate import LinearSurrogate, fitted
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_positive
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, joined
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat, joined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class ModificationSga:
     isolate: bool = False
 
     name: ClassVar[str] = "sga"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     knowledge: ClassVar[Knowledge] = "black-box"
     version: ClassVar[int] = 1
 

@@ -17,12 +17,13 @@ from grb_check.attacks.edges.flips_at_targets import (
 )
 from grb_check.attacks.edges.spectra import energy, energy_changes
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import (
     check_at_least,
     check_removal_share,
     check_restrict,
 )
-from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ class ModificationStack:
     isolate: bool = True
 
     name: ClassVar[str] = "stack"
-    scenario: ClassVar[Scenario] = "modification"
+    scenario: ClassVar[Scenario] = MODIFICATION
     knowledge: ClassVar[Knowledge] = "black-box"
     version: ClassVar[int] = 1
 

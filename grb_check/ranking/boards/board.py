@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
+from grb_check.attacks.scenarios import INJECTION
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import (
     Figure,
@@ -194,7 +195,7 @@ def summary_of(cells: Sequence[Cell], metric: Metric) -> Figure:
 
 PUBLISHED: Final = "published"
 PERCENT: Final = 100
-SCENARIO: Final = "injection"  # of all published tables
+SCENARIO: Final = INJECTION  # of all published tables
 
 
 def published_datasets() -> tuple[str, ...]:
