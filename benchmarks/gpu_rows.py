@@ -57,7 +57,7 @@ TOLERANCE: Final = 2.0  # percentage points of the targets
 SENSITIVE: Final = {"prbcd": 8.0, "meta-prbcd": 12.5}
 FEW: Final = {
     **dict.fromkeys(("iterations", "exchanges", "steps", "forwards"), 20),
-    "training_steps": 5,
+    "training_steps": (5,),
     "patience": None,
 }
 EPOCHS: Final = 50

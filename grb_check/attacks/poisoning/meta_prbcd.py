@@ -9,10 +9,9 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
-from grb_check.attacks.poisoning.retrained import retrained
+from grb_check.attacks.poisoning.retrained import check_training_steps, retrained
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import POISONING, Scenario
-from grb_check.attacks.setting_checks import check_at_least
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat, apply
 from grb_check.errors import UsageError
 
@@ -31,13 +30,13 @@ class PoisoningMetaPrbcd:
     cross-entropy is far stronger, with many labels `held_margin`.
 
     Args:
-        training_steps: of the surrogate's training.
+        training_steps: numbers of steps after which the surrogate answers, see `Retrained`.
         objectives: names from `objectives.OBJECTIVES`.
         surrogates: that label the targets.
         iterations, step_size, block_size, renew_every, samples, isolate: see `ModificationPrbcd`.
     """
 
-    training_steps: int = 100
+    training_steps: tuple[int, ...] = (30, 100)
     objectives: tuple[str, ...] = ("cross_entropy", "held_margin")
     iterations: int = 60
     step_size: float = 0.5
@@ -49,11 +48,11 @@ class PoisoningMetaPrbcd:
 
     name: ClassVar[str] = "meta-prbcd"
     scenario: ClassVar[Scenario] = POISONING
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     knowledge: ClassVar[Knowledge] = "black-box"
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "training_steps")
+        check_training_steps(self.training_steps)
         if not self.objectives:
             raise UsageError("objectives is empty; name at least one")
         self._searches()  # which check the other settings

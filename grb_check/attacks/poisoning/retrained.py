@@ -2,7 +2,8 @@ r"""A linear graph convolution that is trained anew on each graph that it is cal
 
 .. math:: Z = S^2 X W_1 W_2, \qquad S = D^{-1/2} (A + I) D^{-1/2},
 
-with weights that gradient descent with momentum has learnt on that graph: the surrogate of
+with weights that gradient descent with momentum has learnt on that graph, after each of several
+numbers of steps, since nobody knows which epoch a victim will keep: the surrogate of
 `Adversarial Attacks on Graph Neural Networks via Meta Learning <https://arxiv.org/abs/1902.08412>`_
 (Zügner and Günnemann 2019, sections 4.1 and 5.1). To attacks it is a model like any other, so that
 a search for edges by gradients becomes one by meta-gradients: by the effect of a change on the
@@ -30,6 +31,7 @@ from torch_geometric.data import Data
 from grb_check.attacks.edges.edge_set import EdgeSet, mask_of
 from grb_check.attacks.protocol import DifferentiableModel, PairGradients
 from grb_check.attacks.threat import Threat
+from grb_check.errors import UsageError
 
 HIDDEN: Final = 16  # section 5.1, as the next two
 MOMENTUM: Final = 0.9
@@ -75,7 +77,8 @@ class _Fitted:
         whole: of the graph, on which it answers.
         learnt: of the graph on which it was trained.
         seen: rows of S S X that it was trained on, float [n, d].
-        weight: W_1 W_2, float [d, c], differentiable in `seen`.
+        weight: W_1 W_2 of each number of steps side by side, float [d, k c], differentiable in
+            `seen`.
     """
 
     whole: _Spread
@@ -84,7 +87,7 @@ class _Fitted:
     weight: Tensor
 
     def logits(self) -> Tensor:
-        """Return Z, float [N, c], without a gradient."""
+        """Return Z of each, float [N, k c], without a gradient."""
         return self.whole.times(self.whole.once @ self.weight.detach())
 
 
@@ -99,7 +102,8 @@ class Retrained:
         inductive: whether it is trained on the graph of `nodes` alone. Gradients are then those for
             pairs of these nodes.
         start: initial weights, float [d, HIDDEN] and [HIDDEN, c].
-        steps: of the training.
+        steps: k numbers of steps after which it answers. Its output is the mean of their
+            log-probabilities; pairs have the gradient of their mean objective.
     """
 
     x: Tensor
@@ -107,17 +111,17 @@ class Retrained:
     labels: Tensor
     inductive: bool
     start: tuple[Tensor, Tensor]
-    steps: int
+    steps: tuple[int, ...]
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Return the logits, float [N, c], of the model that is trained on this graph.
+        """Return log-probabilities, float [N, c], of the model that is trained on this graph.
 
         Args:
             x: not used: an attack on edges does not change the features.
             edge_index: int64 [2, 2E], both directions.
             edge_weight: float [2E]; ones if not given.
         """
-        return self._fitted(edge_index, edge_weight).logits().to(x.device)
+        return self._mean(self._fitted(edge_index, edge_weight).logits()).to(x.device)
 
     def pair_gradients(
         self,
@@ -131,7 +135,8 @@ class Retrained:
         fitted = self._fitted(edge_index, edge_weight)
         logits = fitted.logits()[targets.cpu()].to(x.device).requires_grad_()
         with torch.enable_grad():
-            (slope,) = torch.autograd.grad(objective(logits), logits)
+            values = [objective(each) for each in logits.chunk(len(self.steps), dim=1)]
+            (slope,) = torch.autograd.grad(torch.stack(values).mean(), logits)
         result = self._gradients(fitted, targets.cpu(), slope.cpu())
         parts = (result.inputs, result.outputs, result.degrees)
         return PairGradients(*(part.to(x.device) for part in parts))
@@ -139,7 +144,7 @@ class Retrained:
     def with_pairs(
         self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
     ) -> Callable[[Tensor], Tensor]:
-        """Return the map from weights of pairs [m] to logits of the targets, with its gradient."""
+        """Return the map from weights of pairs [m] to the targets' log-probabilities."""
         edges = EdgeSet(torch.empty(0, dtype=torch.int64), x.shape[0])
         edges = EdgeSet(torch.unique(edges.encode(edge_index.cpu())), x.shape[0])
         codes, at = edges.encode(pairs.cpu()), targets.cpu()
@@ -161,7 +166,13 @@ class Retrained:
                 gradients = model._gradients(context.fitted, at, slope.cpu())
                 return gradients.at(edges.ends(codes)).to(slope.device)
 
-        return lambda weights: cast(Tensor, Logits.apply(weights))  # type: ignore[no-untyped-call]
+        return lambda weights: self._mean(Logits.apply(weights))  # type: ignore[no-untyped-call]
+
+    def _mean(self, logits: Tensor) -> Tensor:
+        """Return the mean log-probabilities, float [m, c], of logits [m, k c]."""
+        return torch.stack(
+            [each.log_softmax(1) for each in logits.chunk(len(self.steps), dim=1)]
+        ).mean(0)
 
     def _fitted(self, edge_index: Tensor, edge_weight: Tensor | None) -> _Fitted:
         edges = edge_index.cpu()
@@ -186,12 +197,13 @@ class Retrained:
         return _Spread(matrix, torch.from_numpy(degrees), once)
 
     def _trained(self, seen: Tensor) -> Tensor:
-        """Return W_1 W_2 after the training, float [d, c], differentiable in `seen` [n, d]."""
+        """Return W_1 W_2 after each of `steps`, float [d, k c], differentiable in `seen` [n, d]."""
         weights = list(self.start)
         speed = [torch.zeros_like(weight) for weight in weights]
         truth = F.one_hot(self.labels, weights[1].shape[1]).to(seen)
+        found = {}
         with torch.enable_grad():
-            for _ in range(self.steps):
+            for step in range(1, max(self.steps) + 1):
                 # The slopes of the cross-entropy in closed form, so that autograd differentiates
                 # once and not twice.
                 hidden = seen @ weights[0]
@@ -199,10 +211,12 @@ class Retrained:
                 slopes = (seen.T @ (error @ weights[1].T), hidden.T @ error)
                 speed = [MOMENTUM * v + slope for v, slope in zip(speed, slopes, strict=True)]
                 weights = [w - RATE * v for w, v in zip(weights, speed, strict=True)]
-            return weights[0] @ weights[1]
+                if step in self.steps:
+                    found[step] = weights[0] @ weights[1]
+            return torch.cat([found[step] for step in self.steps], dim=1)
 
     def _gradients(self, fitted: _Fitted, targets: Tensor, slope: Tensor) -> PairGradients:
-        """Return the gradient for all pairs from that for the logits of the targets [t, c].
+        """Return the gradient for all pairs from that for the logits of the targets [t, k c].
 
         Each product S M with a gradient G of its result adds G_i . M_j to that of the entry of S at
         i, j: with M = X W and S X W in the model's answer, and S X and X in what it was trained on.
@@ -212,10 +226,14 @@ class Retrained:
         received = torch.zeros(size, slope.shape[1]).index_add_(0, targets, slope)
         back = whole.times(received)
         (by_seen,) = torch.autograd.grad(fitted.weight, fitted.seen, whole.once.T @ back)  # [n, d]
-        chosen = torch.zeros(size, len(self.nodes))  # picks the rows of `seen`
-        chosen[self.nodes, torch.arange(len(self.nodes))] = 1
-        if by_seen.shape[0] > by_seen.shape[1]:  # the thinner of two equal products
-            chosen, by_seen = chosen @ by_seen, torch.eye(by_seen.shape[1])
+        # Rows of `seen` by its features or by its nodes, whichever are fewer.
+        at_nodes, by_seen = (
+            (by_seen, torch.eye(by_seen.shape[1]))
+            if by_seen.shape[0] > by_seen.shape[1]
+            else (torch.eye(by_seen.shape[0]), by_seen)
+        )
+        chosen = torch.zeros(size, at_nodes.shape[1])
+        chosen[self.nodes] = at_nodes
         answered = whole.gradients(
             torch.cat([self.x @ weight, whole.once @ weight], dim=1),
             torch.cat([back, received], dim=1),
@@ -229,6 +247,16 @@ class Retrained:
             torch.cat([answered.outputs, trained.outputs], dim=1),
             answered.degrees + trained.degrees,
         )
+
+
+def check_training_steps(steps: tuple[int, ...]) -> None:
+    """Check the numbers of steps of a training.
+
+    Raises:
+        UsageError: there is none, or one below 1.
+    """
+    if not steps or min(steps) < 1:
+        raise UsageError(f"training_steps is {steps}; give at least one number, each 1 or more")
 
 
 def training_nodes(graph: Data, threat: Threat) -> Tensor:
@@ -245,7 +273,7 @@ def training_nodes(graph: Data, threat: Threat) -> Tensor:
 
 
 def retrained(
-    graph: Data, threat: Threat, steps: int, generator: torch.Generator
+    graph: Data, threat: Threat, steps: tuple[int, ...], generator: torch.Generator
 ) -> DifferentiableModel:
     """Return the model for a graph as attacks are shown it.
 
@@ -253,7 +281,7 @@ def retrained(
         graph: `x` [N, d], `y` [N] with the true labels of training nodes; `inductive` if models are
             trained on the graph of these alone.
         threat: see `training_nodes`.
-        steps: of each training.
+        steps: see `Retrained`.
         generator: of the initial weights, which are the same in every training, so that equal
             graphs have equal logits.
     """

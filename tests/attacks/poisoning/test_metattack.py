@@ -36,7 +36,7 @@ def left(graph: Data, threat: Threat, attack: Attack) -> float:
     made = attack.perturb(graph, threat, None, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
     verify(made, graph, threat)
     attacked = apply(graph, made)
-    model = retrained(graph, threat, 100, torch.Generator().manual_seed(1))
+    model = retrained(graph, threat, (100,), torch.Generator().manual_seed(1))
     guessed = model(attacked.x, attacked.edge_index)[threat.targets].argmax(1)
     return float((guessed == graph.y[threat.targets]).float().mean())
 
@@ -60,6 +60,6 @@ def test_unknown_settings_are_refused() -> None:
     """Those of the search too."""
     with pytest.raises(UsageError, match="loss"):
         PoisoningMetattack(loss="none")  # type: ignore[arg-type]
-    for settings in ({"training_steps": 0}, {"iterations": 0}, {"objectives": ()}):
+    for settings in ({"training_steps": (0, 3)}, {"iterations": 0}, {"objectives": ()}):
         with pytest.raises(UsageError, match=next(iter(settings))):
             PoisoningMetaPrbcd(**settings)  # type: ignore[arg-type]
