@@ -22,6 +22,7 @@ from benchmarks.rows import Row, markdown
 from grb_check import datasets, models
 from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.registry import load_attack
+from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.case import DIFFICULTIES, Case, expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
@@ -76,9 +77,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Fill the pool; yield a row as each variant is done."""
     store = options.store or options.out.with_suffix(".store")
-    source = datasets.find(options.data, Places(folders=tuple(map(Path, options.folder))))
-    own = _own_models(source, Store(store))
     attacks = [tuple(each.split("/", 1)) for each in options.attacks]
+    poisons = any(scenario == POISONING for scenario, _ in attacks)
+    places = Places(
+        folders=tuple(map(Path, options.folder)),
+        training="transductive" if poisons else "inductive",
+    )
+    source = datasets.find(options.data, places)
+    own = _own_models(source, Store(store))
     cases = expand([""], [own.dataset.name], options.difficulties, attacks)
     kept = dict(np.load(options.out)) if options.out.exists() else {}
     with threads_for(own.dataset.num_nodes):
