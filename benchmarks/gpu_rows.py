@@ -41,8 +41,10 @@ from benchmarks.synthetic import PRESETS, SYNTHETIC_CORA, prepare
 from benchmarks.victims import accuracy, black_box_view, load_dataset, predicted, trained
 from grb_check import models
 from grb_check.attacks.budgets import settings_for, threat_of
+from grb_check.attacks.edges.edge_set import mask_of
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, attack_names, is_targeted, load_attack
+from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.evaluator import SMALL as SMALL_GRAPH
@@ -195,8 +197,10 @@ class _Side:
 
     def attacked(self, attack: Attack) -> tuple[float, float]:
         """Return the accuracy in percent under an attack, and its seconds."""
-        limits = threat_of(self.dataset, "easy", attack.scenario, attack.name)
-        known = black_box_view(self.dataset, predicted(self.dataset.graph, self.victim))
+        dataset = replace(self.dataset, transductive=attack.scenario == POISONING)
+        limits = threat_of(dataset, "easy", attack.scenario, attack.name)
+        known = black_box_view(dataset, predicted(dataset.graph, self.victim))
+        known.train_mask = mask_of(dataset.train, dataset.num_nodes)
         seconds, perturbation = _timed(attack, known, limits, self.victim, self.device)
         verify(perturbation, self.dataset.graph, limits)
         after = apply(self.dataset.graph, perturbation)

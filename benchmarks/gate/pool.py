@@ -78,7 +78,10 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Fill the pool; yield a row as each variant is done."""
     store = options.store or options.out.with_suffix(".store")
     attacks = [tuple(each.split("/", 1)) for each in options.attacks]
-    poisons = any(scenario == POISONING for scenario, _ in attacks)
+    scenarios = {scenario for scenario, _ in attacks}
+    poisons = POISONING in scenarios
+    if poisons and len(scenarios) > 1:
+        raise SystemExit("poisoning learns on the whole graph: give it a pool of its own")
     places = Places(
         folders=tuple(map(Path, options.folder)),
         training="transductive" if poisons else "inductive",
@@ -86,14 +89,17 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     source = datasets.find(options.data, places)
     own = _own_models(source, Store(store))
     cases = expand([""], [own.dataset.name], options.difficulties, attacks)
+    ids = [case.id for case in cases]
     kept = dict(np.load(options.out)) if options.out.exists() else {}
+    if kept and kept["cases"].tolist() != ids:
+        raise SystemExit(f"{options.out} has other cases; give another file")
     with threads_for(own.dataset.num_nodes):
         attacked = _Attacked(own, source, cases, options.attack_seeds)
         for variant in options.variants:
             if f"after/{variant}" in kept:
                 continue
             kept |= attacked.variant(variant, options.seeds)
-            kept["cases"] = np.array([case.id for case in cases])
+            kept["cases"] = np.array(ids)
             np.savez_compressed(options.out, **kept)
             before = kept[f"before/{variant}"]
             clean = round(100 * float(before[before >= 0].mean()), 1)

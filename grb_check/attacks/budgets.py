@@ -10,7 +10,7 @@ import torch
 
 from grb_check.attacks.edges.edge_set import degrees_of, local_budgets, mask_of
 from grb_check.attacks.names import split_budget
-from grb_check.attacks.registry import is_targeted, local_budget_of, source_of
+from grb_check.attacks.registry import MOST_POISONED, is_targeted, local_budget_of, source_of
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING, Scenario
 from grb_check.attacks.threat import Threat
 from grb_check.datasets.dataset import AnyDataset, Dataset, GraphDataset
@@ -19,7 +19,6 @@ from grb_check.errors import UsageError, choose
 
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 MOST_TARGETS = 1_000  # that are attacked one by one
-MOST_POISONED = 40  # with a training for each, as many as in Nettack's paper
 NETTACK_SPARE = 2  # flips for a target beside as many as it has edges
 MOST_FLIPS = 50  # for a target, so that those of dense graphs take no days
 # The injection budget that others are scaled from, of grb-cora at easy, medium and hard:
@@ -32,7 +31,7 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
     """Return the threat of a case, with the budgets that the name of its attack gives.
 
     Poisoning where models learn on the graph of the training nodes alone: only edges between these
-    may change, the budget is a share of them, and no features change.
+    may change, budgets are shares of that graph's edges, and no features change.
 
     Raises:
         UsageError: as `threat_for`.
@@ -45,18 +44,28 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
     kind: Scenario = INJECTION if of_nodes else MODIFICATION
     threat = threat_for(dataset, difficulty, kind, budget, local_budget)
     if scenario == POISONING and isinstance(dataset, Dataset) and not dataset.transductive:
-        return _among_training_nodes(threat, dataset, MODIFIED_SHARE if budget is None else budget)
+        return _among_training_nodes(threat, dataset, budget, local_budget)
     return threat
 
 
-def _among_training_nodes(threat: Threat, dataset: Dataset, share: float) -> Threat:
-    inside = mask_of(dataset.train, dataset.num_nodes)
-    own = inside[dataset.graph.edge_index].all(0)
-    room = inside * (dataset.num_nodes - 1)
+def _among_training_nodes(
+    threat: Threat, dataset: Dataset, budget: float | None, local_budget: float | None
+) -> Threat:
+    inside = mask_of(dataset.train.cpu(), dataset.num_nodes)
+    edges = dataset.graph.edge_index.cpu()
+    learnt = dataset.graph.clone()
+    learnt.edge_index = edges[:, inside[edges].all(0)]
+    own = replace(dataset, graph=learnt)
+    if not own.num_edges:
+        raise UsageError(
+            f"dataset {dataset.name} has no edge between training nodes, which models alone see in "
+            f"training; give --grb-training=transductive"
+        )
+    everything = inside * (dataset.num_nodes - 1)
     return replace(
         threat,
-        edge_budget=_part(share, int(own.sum()) // 2),
-        local_budgets=room if threat.local_budgets is None else room.minimum(threat.local_budgets),
+        edge_budget=_part(MODIFIED_SHARE if budget is None else budget, own.num_edges),
+        local_budgets=everything if local_budget is None else _local_budgets(own, local_budget),
         modified_nodes=0,
     )
 

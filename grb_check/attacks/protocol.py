@@ -268,8 +268,10 @@ class Attack(Protocol):
             graph: `x` float32 [N, d], `edge_index` int64 [2, 2E] (both directions of each edge),
                 `y` int64 [N]: true labels of training and validation nodes and the model's
                 predictions for all others; for white-box attacks, also true labels of test nodes.
-                For poisoning, `train_mask` bool [N] are the nodes that models learn from.
-            threat: targets and budgets.
+                For poisoning, `train_mask` bool [N] are the nodes that models learn from, and
+                `inductive` tells whether they see nothing else in training.
+            threat: targets and budgets. The targets of evasion that is replayed where models see
+                training nodes alone are these.
             model: the model that the attack may differentiate through.
             generator: a CPU generator, the only source of randomness.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from grb_check.attacks.protocol import Attack
 
 Pair = tuple[str, str]  # scenario, name
+MOST_POISONED: Final = 40  # single targets with a training for each, as many as in Nettack's paper
 
 
 @dataclass(frozen=True)

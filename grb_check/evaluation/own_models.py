@@ -380,7 +380,7 @@ class TrainedVictims:
 
     def _retrained(self, subject: Subject, seed: int, dataset: AnyDataset) -> TrainedModel:
         victims = TrainedVictims(dataset, self._source, self._device)
-        victims._modules = self._modules
+        victims._modules = list(self._modules)  # whose ids are compared; its own one can go
         return victims.get(subject, seed)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Final
 
-from grb_check.attacks.registry import BUILT_IN, Row, source_of
+from grb_check.attacks.registry import BUILT_IN, MOST_POISONED, Row, is_targeted, source_of
 from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import RepeatResult
@@ -133,7 +133,8 @@ def knows_model(case: Case) -> bool:
 
 def cost_of(case: Case) -> float:
     """The cost of an attack beside others of its kind."""
-    return _row(case).seconds[knows_model(case)]
+    each = case.scenario == POISONING and is_targeted(case.scenario, case.attack)
+    return _row(case).seconds[knows_model(case)] + each * MOST_POISONED * TRAINING
 
 
 def _row(case: Case) -> Row:

@@ -73,7 +73,7 @@ def attack_lines() -> list[str]:
         (f"{scenario}/{WORST}", "", "The strongest of the other attacks of the scenario.")
         for scenario in SCENARIOS
     ]
-    replayed = "Another attack on all targets, before the model is trained."
+    replayed = "Another attack, before the model is trained."
     rows.append((f"{POISONING}/NAME", "black-box", replayed))
     presets = [(f"+{name}", f"{setting} = {value}") for name, (setting, value) in PRESETS.items()]
     presets.append((f"+{BUDGET}=SHARE", "what the attack may do; every attack has it"))

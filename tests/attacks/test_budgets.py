@@ -216,7 +216,10 @@ def test_poisoning_of_a_graph_that_is_learnt_in_part_stays_in_that_part() -> Non
     assert threat.local_budgets.tolist() == [9] * 5 + [0] * 5
     local = threat_of(dataset, "full", "poisoning", "prbcd+local=0.5").local_budgets
     assert local is not None
-    assert local.tolist() == [4] * 5 + [0] * 5
+    assert local.tolist() == [2] * 5 + [0] * 5
+    alone = replace(dataset, train=torch.tensor([0]))
+    with pytest.raises(UsageError, match="no edge between training nodes"):
+        threat_of(alone, "full", "poisoning", "prbcd")
     whole = replace(dataset, transductive=True)
     threat = threat_of(whole, "full", "poisoning", "prbcd+budget=0.5")
     assert (threat.edge_budget, threat.local_budgets) == (22, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from imitation_device import imitation
@@ -39,6 +41,18 @@ def test_attacks_mix_no_devices(dataset: Dataset, model: str, pair: tuple[str, s
     for ours, theirs in zip(found.tensors(), expected.tensors(), strict=True):
         assert ours.shape == theirs.shape
         assert torch.equal(ours, theirs)
+
+
+def test_a_threat_is_the_same_for_a_dataset_that_is_elsewhere(dataset: Dataset) -> None:
+    """Where models learn on the training nodes alone, it follows from the edges between them."""
+    expected = threat_of(dataset, "easy", "poisoning", "dice+local=0.5")
+    with imitation() as device:
+        moved = replace(dataset, graph=dataset.graph.clone().to(device))
+        found = threat_of(moved, "easy", "poisoning", "dice+local=0.5")
+    assert found.local_budgets is not None
+    assert expected.local_budgets is not None
+    assert torch.equal(found.local_budgets, expected.local_budgets)
+    assert found.edge_budget == expected.edge_budget
 
 
 def perturbed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +17,11 @@ from grb_check import datasets
 from grb_check.attacks import budgets
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import RepeatResult
-from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.dataset import AnyDataset, Dataset
 from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.after_attack import perturbed, predicted_if_poisoned
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.own_models import TrainedVictims
+from grb_check.evaluation.own_models import TrainedModel, TrainedVictims
 from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
@@ -133,7 +134,9 @@ def in_part(source: datasets.Source) -> datasets.Source:
     return replace(source, places=replace(source.places, training="inductive"))
 
 
-@pytest.mark.parametrize("attack", ["dice", "prbcd+iterations=3", "metattack+steps=3"])
+@pytest.mark.parametrize(
+    "attack", ["dice", "pgd", "random-flips", "prbcd+iterations=3", "metattack+steps=3"]
+)
 def test_what_models_see_of_the_test_nodes_is_clean_if_they_learn_on_the_others(
     in_part: datasets.Source, attack: str
 ) -> None:
@@ -157,21 +160,29 @@ def test_nodes_at_the_test_nodes_are_not_learnt_from_there(in_part: datasets.Sou
 def test_each_target_has_a_training_of_its_own(
     source: datasets.Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the flips that are made for it alone."""
+    """On a graph with the flips that are made for it alone; one without flips has none."""
     monkeypatch.setattr(budgets, "MOST_POISONED", 3)
-    result = measured(source, "poisoning", "nettack")
-    made = from_bytes(result.perturbation)
+    made = from_bytes(measured(source, "poisoning", "nettack").perturbation)
     evaluator = Evaluator(store=Store(None), device="cpu")
     dataset = evaluator.dataset(source)
     assert isinstance(dataset, Dataset)
-    nodes = evaluator.trials(source, Case("tiny", "full", "poisoning", "nettack"))[0].threat.targets
-    victims = TrainedVictims(perturbed(dataset, made.of_target(1)), source, torch.device("cpu"))
-    predicted = victims.get(as_subject(Net), 1).predicted[nodes[1]]
     model = evaluator.victim(as_subject(Net), source, 1)
-    found = predicted_if_poisoned(model, dataset, nodes, made)
-    assert found[1] == predicted
-    right = int((found == dataset.graph.y[nodes]).sum())
-    assert result.measurement.victim.attacked == right / nodes.numel()
+    seen: list[Tensor] = []
+
+    def train(attacked: AnyDataset) -> TrainedModel:
+        seen.append(attacked.graph.edge_index)
+        result = copy.copy(model)
+        result.predicted = torch.full_like(model.predicted, len(seen) + 9)
+        return result
+
+    targets = dataset.test["full"][:4]
+    spied = copy.copy(model)
+    spied.train = train
+    found = predicted_if_poisoned(spied, dataset, targets, made)
+    assert found.tolist() == [10, 11, 12, int(model.predicted[targets[3]])]
+    for target, edges in enumerate(seen):
+        expected = perturbed(dataset, made.of_target(target)).graph.edge_index
+        assert torch.equal(edges, expected)
 
 
 def test_evaluate_learns_on_the_whole_graph_to_be_poisoned(tmp_path: Path) -> None:

@@ -241,7 +241,11 @@ def _earlier_at(ends: Tensor) -> Tensor:
 
 def reason_within(threat: Threat, reason: str) -> str:
     """Return the reason of a note on unused budget, which is another one with local budgets."""
-    return reason if threat.local_budgets is None else "no room is left within the local budgets"
+    return (
+        reason
+        if threat.local_budgets is None
+        else "no other edge may change within the budgets of nodes"
+    )
 
 
 def shortfall(used: int, budget: int, reason: str) -> tuple[str, ...]:

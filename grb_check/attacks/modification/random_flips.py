@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -87,12 +88,16 @@ class ModificationRandomFlips:
         Args:
             clean: edges of the graph.
             budget: number of pairs.
-            room: int64 [N], most flips at each node; None for no such bound. Pairs are drawn until
-                `SPARE` times as many were drawn, so that fewer may be found.
+            room: int64 [N], most flips at each node; None for no such bound. `SPARE` times as many
+                pairs of nodes with room are drawn, so that fewer may be found.
             generator: the source of randomness.
         """
         spare = 0 if self.isolate else clean.codes.numel()  # at most that many are rejected
-        requested = budget if room is None else SPARE * budget
+        requested = budget
+        if room is not None:  # of random pairs, those of two nodes with room are that share
+            requested = math.ceil(
+                SPARE * budget / max(1e-3, float((room > 0).double().mean())) ** 2
+            )
         flips = _distinct_pairs(clean, requested + spare, generator)
         if not self.isolate:
             present = clean.has(flips)

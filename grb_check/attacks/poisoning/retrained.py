@@ -253,10 +253,12 @@ def check_training_steps(steps: tuple[int, ...]) -> None:
     """Check the numbers of steps of a training.
 
     Raises:
-        UsageError: there is none, or one below 1.
+        UsageError: they are no ascending numbers of 1 or more.
     """
-    if not steps or min(steps) < 1:
-        raise UsageError(f"training_steps is {steps}; give at least one number, each 1 or more")
+    if not (isinstance(steps, tuple) and steps == tuple(sorted(set(steps))) and steps[:1] > (0,)):
+        raise UsageError(
+            f"training_steps is {steps!r}; give one number of 1 or more, or several that ascend"
+        )
 
 
 def training_nodes(graph: Data, threat: Threat) -> Tensor:

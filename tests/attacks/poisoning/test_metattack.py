@@ -60,6 +60,7 @@ def test_unknown_settings_are_refused() -> None:
     """Those of the search too."""
     with pytest.raises(UsageError, match="loss"):
         PoisoningMetattack(loss="none")  # type: ignore[arg-type]
-    for settings in ({"training_steps": (0, 3)}, {"iterations": 0}, {"objectives": ()}):
+    of_training = [{"training_steps": steps} for steps in ((0, 3), (3, 3), (), 100)]
+    for settings in (*of_training, {"iterations": 0}, {"objectives": ()}):
         with pytest.raises(UsageError, match=next(iter(settings))):
             PoisoningMetaPrbcd(**settings)  # type: ignore[arg-type]
