@@ -91,12 +91,9 @@ def _split(name: str, num_nodes: int) -> list[Tensor]:
 def _published(name: str, budget: str, clean: Data) -> Perturbation:
     path = Path(os.environ[PEER]) / f"meta/{name}_meta_adj_{float(budget)}.npz"
     ends = torch.from_numpy(np.stack(sp.triu(sp.load_npz(path), 1).nonzero()).astype(np.int64))
-    before, after = (
-        edge_set(clean).codes,
-        edge_set(Data(edge_index=ends, num_nodes=len(clean.x))).codes,
-    )
-    flips = torch.cat([after[~torch.isin(after, before)], before[~torch.isin(before, after)]])
-    return edge_set(clean).perturbation(flips)
+    before, after = edge_set(clean), edge_set(Data(edge_index=ends, num_nodes=len(clean.x)))
+    codes, times = torch.cat([before.codes, after.codes]).unique(return_counts=True)
+    return before.perturbation(codes[times == 1])
 
 
 def cora() -> Data:

@@ -152,7 +152,8 @@ def test_what_models_see_of_the_test_nodes_is_clean_if_they_learn_on_the_others(
     assert scores.right_before != scores.right_after
 
 
-def test_nodes_at_the_test_nodes_are_not_learnt_from_there(in_part: datasets.Source) -> None:
+def test_injection_is_refused_if_models_do_not_see_it(in_part: datasets.Source) -> None:
+    """It is beside the test nodes."""
     with pytest.raises(UsageError, match="--grb-training=transductive"):
         measured(in_part, "poisoning", "tdgia")
 

@@ -241,11 +241,7 @@ def _earlier_at(ends: Tensor) -> Tensor:
 
 def reason_within(threat: Threat, reason: str) -> str:
     """Return the reason of a note on unused budget, which is another one with local budgets."""
-    return (
-        reason
-        if threat.local_budgets is None
-        else "no other edge may change within the budgets of nodes"
-    )
+    return reason if threat.local_budgets is None else "nodes have no room for other changes"
 
 
 def shortfall(used: int, budget: int, reason: str) -> tuple[str, ...]:

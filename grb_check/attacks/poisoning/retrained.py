@@ -102,7 +102,7 @@ class Retrained:
         inductive: whether it is trained on the graph of `nodes` alone. Gradients are then those for
             pairs of these nodes.
         start: initial weights, float [d, HIDDEN] and [HIDDEN, c].
-        steps: k numbers of steps after which it answers. Its output is the mean of their
+        steps: k ascending numbers of steps after which it answers. Its output is the mean of their
             log-probabilities; pairs have the gradient of their mean objective.
     """
 
@@ -201,7 +201,7 @@ class Retrained:
         weights = list(self.start)
         speed = [torch.zeros_like(weight) for weight in weights]
         truth = F.one_hot(self.labels, weights[1].shape[1]).to(seen)
-        found = {}
+        found = []
         with torch.enable_grad():
             for step in range(1, max(self.steps) + 1):
                 # The slopes of the cross-entropy in closed form, so that autograd differentiates
@@ -212,8 +212,8 @@ class Retrained:
                 speed = [MOMENTUM * v + slope for v, slope in zip(speed, slopes, strict=True)]
                 weights = [w - RATE * v for w, v in zip(weights, speed, strict=True)]
                 if step in self.steps:
-                    found[step] = weights[0] @ weights[1]
-            return torch.cat([found[step] for step in self.steps], dim=1)
+                    found.append(weights[0] @ weights[1])
+            return torch.cat(found, dim=1)
 
     def _gradients(self, fitted: _Fitted, targets: Tensor, slope: Tensor) -> PairGradients:
         """Return the gradient for all pairs from that for the logits of the targets [t, k c].
@@ -255,7 +255,8 @@ def check_training_steps(steps: tuple[int, ...]) -> None:
     Raises:
         UsageError: they are no ascending numbers of 1 or more.
     """
-    if not (isinstance(steps, tuple) and steps == tuple(sorted(set(steps))) and steps[:1] > (0,)):
+    ascend = isinstance(steps, tuple) and steps == tuple(sorted(set(steps)))
+    if not ascend or not steps or steps[0] < 1:
         raise UsageError(
             f"training_steps is {steps!r}; give one number of 1 or more, or several that ascend"
         )
