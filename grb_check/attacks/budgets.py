@@ -77,44 +77,13 @@ def threat_for(
     budget: float | None = None,
     local_budget: float | None = None,
 ) -> Threat:
-    r"""Return the threat to the test nodes of one difficulty.
-
-    Injection, on GRB's five datasets as published (same name, numbers of nodes and features):
-    Table 12 of `Graph Robustness Benchmark <https://arxiv.org/abs/2111.04314>`_.
-
-    Injection, on any other dataset: nodes and edges scaled from the row of grb-cora. For N nodes
-    and t targets, with :math:`c = \max(1, (N / 2680)^{0.4})`,
-
-    .. math:: \text{nodes} = \tfrac{20}{268} \cdot t / c, \qquad
-        \text{edges per node} = 20 \cdot c,
-
-    rounded, at least 1 node, at most t edges; features stay in the range of the dataset. A larger
-    graph thus gets fewer nodes for each target with more edges each, and always 1.5 injected edges
-    per target. The rule gives grb-cora's row exactly (20 x 20, full 60 x 20); for easy it gives
-    grb-citeseer 22 x 21 (published 30 x 20), grb-flickr 164 x 81 (200 x 100), grb-reddit 291 x 119
-    (500 x 200), grb-aminer 544 x 181 (500 x 100): each figure within a factor of 1.9.
-
-    Modification: 5 % of the graph's undirected edges (as in the paper's modification experiments),
-    and the features of 5 % of the targets; each rounded down, at least 1 if there is any.
-
-    Injection into a set of graphs: 5 % of the nodes of each graph, rounded down, at least 1, each
-    with as many edges as nodes of the training graphs have on average, rounded, at least 1: an
-    injected node has an ordinary degree. Its features stay in the range of the training graphs; if
-    each row of these has one 1 and else 0, so has each injected row. (our choice; GRB injects into
-    single graphs)
-
-    Modification of a set of graphs: 5 % of the undirected edges of each graph, rounded down, at
-    least 1 if there is any, as in `On the Adversarial Robustness of Graph Contrastive Learning
-    Methods <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1, which does not
-    specify the rounding); no features.
+    """Return the threat to the test nodes of one difficulty, by the rule for the scenario.
 
     Args:
         dataset: gives targets, sizes and the range of features.
         difficulty: one of the dataset's.
         scenario: `modification` or `injection`.
-        budget: another share, above 0 and at most 1, rounded likewise. Modification: of the edges
-            and of the targets, instead of 5 %. Injection: injected nodes as a share of the targets,
-            or of each graph's nodes; the edges of each node stay the same.
+        budget: another share than the rule's, above 0 and at most 1, rounded likewise.
         local_budget: modification: most changed edges at each node as a share of its degree, see
             `local_budgets`; None for no such bound.
 
@@ -125,32 +94,75 @@ def threat_for(
     if difficulty not in dataset.test:
         known = ", ".join(dataset.test)
         raise UsageError(f"difficulty is {difficulty!r}; dataset {dataset.name} has {known}")
-    if isinstance(dataset, GraphDataset):
-        if local_budget is not None:
-            raise UsageError(
-                f"local_budget is {local_budget:g}, but dataset {dataset.name} is a set of graphs, "
-                f"whose graphs have budgets but whose nodes have none; leave it out"
-            )
-        threat_to = {MODIFICATION: _flips_in_graphs, INJECTION: _nodes_in_graphs}
-        make = threat_to[choose("scenario", scenario, tuple(threat_to))]
-        return make(dataset, MODIFIED_SHARE if budget is None else budget)
-    if scenario == MODIFICATION:
-        share = MODIFIED_SHARE if budget is None else budget
-        targets = dataset.test[difficulty]
-        return Threat(
-            scenario=scenario,
-            targets=targets,
-            edge_budget=_part(share, dataset.num_edges),
-            local_budgets=None if local_budget is None else _local_budgets(dataset, local_budget),
-            modified_nodes=_part(share, targets.numel()),
-            feature_range=dataset.feature_range,
+    choose("scenario", scenario, (MODIFICATION, INJECTION))
+    if not isinstance(dataset, GraphDataset):
+        if scenario == INJECTION:
+            return _injected(dataset, difficulty, budget)
+        return _modified(dataset, difficulty, budget or MODIFIED_SHARE, local_budget)
+    if local_budget is not None:
+        raise UsageError(
+            f"local_budget is {local_budget:g}, but dataset {dataset.name} is a set of graphs, "
+            f"whose graphs have budgets but whose nodes have none; leave it out"
         )
-    if scenario == INJECTION:
-        threat = _published_injection(dataset, difficulty) or _scaled_injection(dataset, difficulty)
-        if budget is None:
-            return threat
-        return replace(threat, injected_nodes=_part(budget, threat.targets.numel()))
-    raise UsageError(f"scenario is {scenario!r}; allowed: 'modification', 'injection'")
+    rule = _nodes_in_graphs if scenario == INJECTION else _flips_in_graphs
+    return rule(dataset, budget or MODIFIED_SHARE)
+
+
+def _modified(
+    dataset: Dataset, difficulty: str, share: float, local_budget: float | None
+) -> Threat:
+    """Return the threat of changes to a share of the edges and of the targets' features.
+
+    By default 5 % of the graph's undirected edges, as in the paper's modification experiments, and
+    the features of 5 % of the targets; each rounded down, at least 1 if there is any.
+    """
+    targets = dataset.test[difficulty]
+    return Threat(
+        scenario=MODIFICATION,
+        targets=targets,
+        edge_budget=_part(share, dataset.num_edges),
+        local_budgets=None if local_budget is None else _local_budgets(dataset, local_budget),
+        modified_nodes=_part(share, targets.numel()),
+        feature_range=dataset.feature_range,
+    )
+
+
+def _injected(dataset: Dataset, difficulty: str, share: float | None) -> Threat:
+    r"""Return the threat of nodes that are added to a graph.
+
+    On GRB's five datasets as published (same name, numbers of nodes and features): Table 12 of
+    `Graph Robustness Benchmark <https://arxiv.org/abs/2111.04314>`_.
+
+    On any other: nodes and edges scaled from the row of grb-cora. For N nodes and t targets, with
+    :math:`c = \max(1, (N / 2680)^{0.4})`,
+
+    .. math:: \text{nodes} = \tfrac{20}{268} \cdot t / c, \qquad
+        \text{edges per node} = 20 \cdot c,
+
+    rounded, at least 1 node, at most t edges; features stay in the range of the dataset. A larger
+    graph thus gets fewer nodes for each target with more edges each, and always 1.5 injected edges
+    per target. The rule gives grb-cora's row exactly (20 x 20, full 60 x 20); for easy it gives
+    grb-citeseer 22 x 21 (published 30 x 20), grb-flickr 164 x 81 (200 x 100), grb-reddit 291 x 119
+    (500 x 200), grb-aminer 544 x 181 (500 x 100): each figure within a factor of 1.9.
+
+    A share is of injected nodes among the targets; the edges of each node stay the same.
+    """
+    targets, row = dataset.test[difficulty], injection_row(dataset)
+    if row is None:
+        growth = max(1.0, (dataset.num_nodes / SCALED_FROM) ** 0.4)
+        nodes = max(1, round(targets.numel() * NODES_PER_TARGET / growth))
+        edges = min(targets.numel(), round(EDGES_PER_NODE * growth))
+        low, high = dataset.feature_range
+    else:
+        nodes, edges = row["injected_nodes"][difficulty], row["edges_per_injected_node"]
+        low, high = row["feature_range"]
+    return Threat(
+        scenario=INJECTION,
+        targets=targets,
+        injected_nodes=nodes if share is None else _part(share, targets.numel()),
+        edges_per_injected_node=edges,
+        feature_range=(low, high),
+    )
 
 
 def _local_budgets(dataset: Dataset, share: float) -> torch.Tensor:
@@ -218,6 +230,13 @@ def settings_for(dataset: AnyDataset, scenario: str) -> Mapping[str, object]:
 
 
 def _nodes_in_graphs(dataset: GraphDataset, share: float) -> Threat:
+    """Return the threat of nodes that are added to each graph of a set.
+
+    By default 5 % of the nodes of each graph, rounded down, at least 1, each with as many edges as
+    nodes of the training graphs have on average, rounded, at least 1: an injected node has an
+    ordinary degree. Its features stay in the range of the training graphs; if each row of these has
+    one 1 and else 0, so has each injected row. (our choice; GRB injects into single graphs)
+    """
     sizes = torch.bincount(dataset.graph.batch, minlength=dataset.num_graphs)
     budgets = torch.tensor([_part(share, count) for count in sizes.tolist()], dtype=torch.int64)
     return Threat(
@@ -233,6 +252,13 @@ def _nodes_in_graphs(dataset: GraphDataset, share: float) -> Threat:
 
 
 def _flips_in_graphs(dataset: GraphDataset, share: float) -> Threat:
+    """Return the threat of changed edges in each graph of a set; no features change.
+
+    By default 5 % of the undirected edges of each graph, rounded down, at least 1 if there is any,
+    as in `On the Adversarial Robustness of Graph Contrastive Learning Methods
+    <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1, which does not specify
+    the rounding).
+    """
     budgets = torch.tensor([_part(share, count) for count in dataset.edges_of_graphs.tolist()])
     return Threat(
         scenario=MODIFICATION,
@@ -247,30 +273,3 @@ def _part(share: float, count: int) -> int:
     """Return that share of `count`, rounded down, at least 1 unless `count` is 0."""
     exact = Fraction(str(share))  # 29 % of 100 is 29; 0.29 * 100 is less
     return max(int(exact * count), min(1, count))
-
-
-def _published_injection(dataset: Dataset, difficulty: str) -> Threat | None:
-    row = injection_row(dataset)
-    if row is None:
-        return None
-    low, high = row["feature_range"]
-    return Threat(
-        scenario=INJECTION,
-        targets=dataset.test[difficulty],
-        injected_nodes=row["injected_nodes"][difficulty],
-        edges_per_injected_node=row["edges_per_injected_node"],
-        feature_range=(low, high),
-    )
-
-
-def _scaled_injection(dataset: Dataset, difficulty: str) -> Threat:
-    targets = dataset.test[difficulty]
-    growth = max(1.0, (dataset.num_nodes / SCALED_FROM) ** 0.4)
-    nodes = targets.numel() * NODES_PER_TARGET / growth
-    return Threat(
-        scenario=INJECTION,
-        targets=targets,
-        injected_nodes=max(1, round(nodes)),
-        edges_per_injected_node=min(targets.numel(), round(EDGES_PER_NODE * growth)),
-        feature_range=dataset.feature_range,
-    )

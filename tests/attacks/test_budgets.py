@@ -158,7 +158,7 @@ def test_unknown_difficulty_and_scenario_list_the_known() -> None:
     dataset = dataset_of("other", 40)
     with pytest.raises(UsageError, match="'simple'; dataset other"):
         threat_for(dataset, "simple", "injection")
-    with pytest.raises(UsageError, match="'poison'; allowed: 'modification', 'injection'"):
+    with pytest.raises(UsageError, match="'poison'; allowed: modification, injection"):
         threat_for(dataset, "easy", "poison")
 
 
