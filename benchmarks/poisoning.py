@@ -10,14 +10,18 @@ graph (evasion), and of one that was trained on it from the same seed (poisoning
 
 Models are also names of `grb_check.models`. With GRB_CHECK_PROGNN, a checkout of
 github.com/ChandlerBang/Pro-GNN, the split is the authors', and `--attack published` has their
-graphs, which DeepRobust's Metattack attacked.
+graphs, which DeepRobust's Metattack attacked. `--attack deeprobust` runs that itself, about a
+minute for each flip (`pip install deeprobust==0.2.11 gensim numba scikit-learn`, the first with
+`--no-deps`; what it imports of torch-sparse and torch-scatter, Metattack does not use).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import json
+import math
 import os
 import sys
 import time
@@ -25,6 +29,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock, patch
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,10 +40,12 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
+from benchmarks.memory import peak_mib, reset_peak
 from grb_check import SelfTrained, datasets
 from grb_check.attacks.edges.edge_set import edge_set
 from grb_check.attacks.threat import Perturbation, verify
 from grb_check.cases.case import Case
+from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.evaluator import Evaluator, threads_for
 from grb_check.evaluation.trials import on_surrogates
@@ -45,6 +53,7 @@ from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 
 PEER = "GRB_CHECK_PROGNN"
+PEERS = ("published", "deeprobust")
 SPLIT = 15  # seed of the split
 EPOCHS = 200
 
@@ -90,10 +99,41 @@ def _split(name: str, num_nodes: int) -> list[Tensor]:
 
 def _published(name: str, budget: str, clean: Data) -> Perturbation:
     path = Path(os.environ[PEER]) / f"meta/{name}_meta_adj_{float(budget)}.npz"
-    ends = torch.from_numpy(np.stack(sp.triu(sp.load_npz(path), 1).nonzero()).astype(np.int64))
+    return _change_to(sp.load_npz(path), clean)
+
+
+def _change_to(matrix: Any, clean: Data) -> Perturbation:
+    """Return the flips that make the clean graph the one of a sparse adjacency matrix [N, N]."""
+    ends = torch.from_numpy(np.stack(sp.triu(matrix, 1).nonzero()).astype(np.int64))
     before, after = edge_set(clean), edge_set(Data(edge_index=ends, num_nodes=len(clean.x)))
     codes, times = torch.cat([before.codes, after.codes]).unique(return_counts=True)
     return before.perturbation(codes[times == 1])
+
+
+def _deeprobust(data: Dataset, flips: int) -> Perturbation:
+    """Return what DeepRobust's Metattack (Meta-Self, 100 steps) flips."""
+    with patch.dict(sys.modules, torch_sparse=MagicMock(), torch_scatter=MagicMock()):
+        from deeprobust.graph.defense import GCN as Surrogate
+        from deeprobust.graph.global_attack import Metattack
+    clean, nodes = data.graph, data.num_nodes
+    features, truth = sp.csr_matrix(clean.x.numpy()), clean.y.numpy()
+    ones = np.ones(clean.edge_index.shape[1])
+    edges = sp.csr_matrix((ones, clean.edge_index.numpy()), shape=(nodes, nodes))
+    train, others = data.train.numpy(), np.setdiff1d(np.arange(nodes), data.train)
+    linear = Surrogate(
+        features.shape[1],
+        16,
+        truth.max() + 1,
+        dropout=0,
+        with_relu=False,
+        with_bias=False,
+        device="cpu",
+    )
+    attack = Metattack(linear, nodes, features.shape, lambda_=0)
+    with contextlib.redirect_stdout(sys.stderr):
+        linear.fit(features, edges, truth, train, data.val.numpy(), patience=30)
+        attack.attack(features, edges, truth, train, others, flips, ll_constraint=False)
+    return _change_to(sp.csr_matrix(attack.modified_adj.numpy()), clean)
 
 
 def cora() -> Data:
@@ -164,20 +204,24 @@ def measured(
     models: dict[str, str],
     seed: int,
 ) -> dict[str, dict[str, float]]:
-    """Return model -> kind -> accuracy on the test nodes, and the seconds of the attack."""
-    name = "metattack" if attack == "published" else attack
+    """Return model -> kind -> accuracy on the test nodes, and the attack's seconds and peak."""
+    name = "metattack" if attack in PEERS else attack
     case = Case(source.name, "full", "poisoning", f"{name}+budget={budget}")
     trial = replace(evaluator.trials(source, case)[0], seed=seed)
     data, targets = trial.own.dataset, trial.threat.targets
     with threads_for(data.num_nodes):
         evaluator.trials(source, case)[0].own.surrogate("gcn")
+        reset_peak()
         start = time.perf_counter()
         if attack == "published":
             made = _published(source.name.rpartition(".")[2], budget, data.graph)
-            verify(made, data.graph, trial.threat)
+        elif attack == "deeprobust":
+            made = _deeprobust(data, trial.threat.edge_budget)
         else:
             made = on_surrogates(trial)[0]
         seconds = time.perf_counter() - start
+        peak = peak_mib() or math.nan
+    verify(made, data.graph, trial.threat)
     result = {}
     for name, target in models.items():
         victim = evaluator.victim(as_subject(target), source, seed)
@@ -189,7 +233,7 @@ def measured(
             }
         truth = data.graph.y[targets]
         result[name] = {kind: float((got == truth).float().mean()) for kind, got in answers.items()}
-        result[name]["attack_s"] = seconds
+        result[name] |= {"attack_s": seconds, "peak_mib": peak}
     return result
 
 

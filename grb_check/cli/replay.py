@@ -136,8 +136,6 @@ def _replay_at(options: argparse.Namespace) -> int:
     """
     here, places = Path.cwd().resolve(), sys.path[:]
     revision = find_revision(options.at, here, "--at")
-    if revision.is_working_tree:
-        raise UsageError("--at=. is the files here, which are replayed without --at")
     top = revision.top.resolve()
     options.artifact = here / expanded(options.artifact)
     options.grb_data = [here / expanded(folder) for folder in options.grb_data]

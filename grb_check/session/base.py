@@ -155,12 +155,10 @@ def base_baseline(
     assert revision is not None
     raw = read_raw(options.lookup(config), config.rootpath, config.invocation_params.dir)
     side = _Side(revision=revision, config=config, raw=raw, plan=plan, known=known, show=show)
-    same = revision.is_working_tree
-    if not same:
-        if installed := not_of(revision.top.resolve(), revision.top.resolve()):
-            raise UsageError(_foreign(revision, installed))
-        remove_stale(revision.top)
-        same = revision.digest == working_digest(revision.top)
+    if installed := not_of(revision.top.resolve(), revision.top.resolve()):
+        raise UsageError(_foreign(revision, installed))
+    remove_stale(revision.top)
+    same = revision.digest == working_digest(revision.top)
     before = settings.baseline
     entries = dict(before.saved.entries) if before is not None else {}
     failures = dict(before.failures) if before is not None else {}

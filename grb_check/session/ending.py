@@ -13,15 +13,13 @@ from grb_check.cases.case_record import CaseRecord, ExpectedCases, Result
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.shards import ShardPlan
 from grb_check.errors import count
-from grb_check.gate.baselines.burn_in import burn_in
 from grb_check.gate.baselines.joint import JointComparison
-from grb_check.gate.baselines.result import BaselineResult, baseline_result, entries_of
+from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.reports import junit, terminal, written
 from grb_check.reports.audit_words import conclusions
 from grb_check.reports.conclusion import Property
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.junit import comparison_properties
-from grb_check.reports.plain import columns
 from grb_check.reports.record import (
     RunRecord,
     commit_of,
@@ -225,10 +223,6 @@ def finish(
             shard=settings.shard,
         )
         entered += baseline_tests(compared, rows)
-        if settings.base is not None and settings.base.is_working_tree:
-            table = burn_in(entries_of(rows), plan.cases.cases, settings.baseline.margin)
-            lines = columns(table, right=(1, 2, 3)) if table[1:] else []
-            compared = replace(compared, notes=(*compared.notes, *lines))
     record = record_of(
         settings_record(settings, definition),
         rows,

@@ -24,7 +24,7 @@ from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_th
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.raw_values import RawValues, read_output
 from grb_check.settings.settings import COMMAND_LINE, INI, UPDATE_FLAG, Settings
-from grb_check.user_code.revisions import HERE, Revision, find_revision
+from grb_check.user_code.revisions import Revision, find_revision
 
 RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive
 _EXPECTED: Final = "grb_expected_failure"
@@ -194,17 +194,15 @@ def _check_beside_base(raw: RawValues, path: Path | None, *, update: bool) -> No
         )
 
 
-def read_base(raw: RawValues, shard: Shard | None) -> Revision | None:
+def read_base(raw: RawValues) -> Revision | None:
     """Return the revision that the run is compared with; None if none is given.
 
     Raises:
-        UsageError: there is no such revision, or the run is a shard.
+        UsageError: there is no such revision.
     """
     name = raw.one("grb_base")
     if name is None:
         return None
-    if shard is not None and name == HERE:
-        raise UsageError(f"{raw.name('grb_base')}=. divides the repeats of a whole run, no shard's")
     return find_revision(str(name), raw.here, raw.name("grb_base"))
 
 

@@ -21,8 +21,7 @@ from grb_check.cases.shards import Shard, parse_shard
 from grb_check.cases.suites import Suite, check_graph_sets, check_poisoned_in_training
 from grb_check.datasets import Places, Source
 from grb_check.errors import UsageError, choose
-from grb_check.gate.baselines.baseline import BASE_REPEATS, REPEATS, Baseline
-from grb_check.gate.baselines.burn_in import LEAST_DIVIDED
+from grb_check.gate.baselines.baseline import BASE_REPEATS, Baseline
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate
 from grb_check.ranking.comparison_models import ComparisonModels, read_comparison_models
@@ -177,15 +176,8 @@ class Reading:
     def repeats(self) -> int:
         usual = self._suite.repeats if self.baseline is None else self.baseline.repeats
         if self.base is not None:
-            usual = REPEATS if self.base.is_working_tree else BASE_REPEATS
-        name = self._raw.name("grb_repeats")
-        result = check_repeats(name, self._raw.one("grb_repeats", usual))
-        if self.base is not None and self.base.is_working_tree and result < LEAST_DIVIDED:
-            raise UsageError(
-                f"{name}={result} with {self._raw.name('grb_base')}=. divides the repeats into two "
-                f"sides, and needs at least {LEAST_DIVIDED}"
-            )
-        return result
+            usual = BASE_REPEATS
+        return check_repeats(self._raw.name("grb_repeats"), self._raw.one("grb_repeats", usual))
 
     @cached_property
     def gate(self) -> Gate:
@@ -239,7 +231,7 @@ class Reading:
 
     @cached_property
     def base(self) -> Revision | None:
-        return read_base(self._raw, self.shard)
+        return read_base(self._raw)
 
     @cached_property
     def evidence(self) -> Path | None:

@@ -422,8 +422,7 @@ class Settings:
             "REV",
             "compare with the models as they are at this revision of git, as origin/main, a tag, "
             "or origin/main... for the merge base: the same cases, seeds and perturbations on "
-            "both sides, without a file; . divides the repeats of this run into two sides, and "
-            "shows the false alarms and what is detected",
+            "both sides, without a file",
             tags=("of attacks",),
         ),
     )

@@ -29,7 +29,6 @@ OF_HOOKS: Final = (  # set by a hook of git that runs the tests, for another pur
 NO_FILES: Final = (":(top,exclude,glob)**/__pycache__/**",)  # that no model depends on, either
 ANYWHERE: Final = ("__main__", "conftest")  # modules that are many files
 SEEN: Final = 12  # digits of a commit, as shown
-HERE: Final = "."  # the name of the working tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,7 @@ class Revision:
     Attributes:
         name: as the user gave it.
         top: folder of the repository.
-        commit: hex digest; empty for the working tree itself.
+        commit: hex digest.
     """
 
     name: str
@@ -47,12 +46,7 @@ class Revision:
     commit: str
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.commit[:SEEN] or 'the working tree'})"
-
-    @property
-    def is_working_tree(self) -> bool:
-        """Whether it is no commit."""
-        return not self.commit
+        return f"{self.name} ({self.commit[:SEEN]})"
 
     @property
     def digest(self) -> str:
@@ -64,8 +58,7 @@ def find_revision(name: str, here: Path, option: str) -> Revision:
     """Return the commit that a name stands for.
 
     Args:
-        name: anything that git knows; `A...` and `A...B` are the merge base of A and B, or HEAD;
-            `HERE` is the working tree.
+        name: anything that git knows; `A...` and `A...B` are the merge base of A and B, or HEAD.
         here: a folder of the repository.
         option: that gives the name, for messages.
 
@@ -73,8 +66,6 @@ def find_revision(name: str, here: Path, option: str) -> Revision:
         UsageError: git is missing, the folder lies in no repository, or that has no such commit.
     """
     given = f"{option}={name}"
-    if name == HERE:
-        return Revision(name=name, top=here, commit="")
     if shutil.which("git") is None:
         raise UsageError(f"{given} needs git, which is not installed here")
     try:

@@ -79,14 +79,6 @@ def test_the_same_files_are_measured_once(repository: pytest.Pytester) -> None:
     assert [each["loss"] for each in (*joint, *single)] == [0.0] * 4
 
 
-def test_the_working_tree_itself_gives_a_table(project: pytest.Pytester) -> None:
-    """Of one run, whose repeats are divided into two sides; no repository is needed."""
-    write(project.path, MODEL.format(""))
-    result = project.runpytest(*ARGS, "--grb-base=.", "--grb-repeats=6")
-    result.assert_outcomes(passed=4)
-    result.stdout.re_match_lines([r"note: two sides .* detects", r"note: \S+ +3 +\d+ of 100 +.*"])
-
-
 @pytest.mark.slow
 def test_a_change_for_the_worse_is_red_and_its_revert_green(repository: pytest.Pytester) -> None:
     """The base is measured once; it sees none of the working tree's files."""
@@ -183,9 +175,8 @@ def test_files_of_the_working_tree_are_refused_at_the_base(repository: pytest.Py
         (["--grb-base=nosuch"], "no such revision"),
         (["--grb-baseline=kept.json"], "give one of them"),
         (["--grb-update-baseline"], "give one of them"),
-        (["--grb-base=.", "--grb-shard=1/2"], "no shard's"),
         (["--grb-margin=x"], "grb-margin"),
-        (["--grb-base=.", "--grb-repeats=5"], "at least 6"),
+        (["--grb-base=."], "no such revision"),
     ],
 )
 def test_wrong_input_is_refused_before_any_work(
