@@ -1,13 +1,12 @@
 """Kill random workers of runs with `kill -9`, and check what the runs say afterwards.
 
-    python -m benchmarks.losses --runs 30 --engine processes
+    python -m benchmarks.losses --runs 30
 
 Each run has three workers and a store of its own, and is compared with one run in a single process.
 Checked are, for each run: the exit code (0 if every case came back, 3 if some were lost); that the
 record and the terminal name each case that was lost, or that the run says that nothing was measured
 because workers died at the start; that the record is the same, but for times, if all came back; and
-that no process and no lock of a file stays behind. Needs psutil and, for
-`--engine dask`, Dask.
+that no process and no lock of a file stays behind. Needs psutil.
 """
 
 from __future__ import annotations
@@ -32,10 +31,6 @@ import psutil
 from benchmarks.rows import Row, markdown
 
 WORKERS: Final = 3
-ENGINES: Final = {
-    "processes": [f"--grb-jobs={WORKERS}"],
-    "dask": [f"--grb-jobs={WORKERS}", "--grb-executor=dask"],
-}
 ARGUMENTS: Final = [
     "--grb-only",
     "--grb-model=grb_check.models:gcn",
@@ -47,7 +42,7 @@ ARGUMENTS: Final = [
 ]
 # What a record says of when it was measured, and not of what.
 TIMES: Final = {"seconds", "training_seconds", "from_store", "digest", "planned"}
-COLUMNS: Final = ("engine", "run", "killed", "exit", "lost", "seconds", "wrong")
+COLUMNS: Final = ("run", "killed", "exit", "lost", "seconds", "wrong")
 _NOT_BEGUN: Final = "nothing was measured"
 _STARTED: Final = re.compile(r"spawn_main|popen_loky")
 SECONDS: Final = 600  # after which a run hangs
@@ -60,11 +55,10 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
         expected = _Run(Path(folder), "here", []).finish()
     for number in range(options.runs):
         with tempfile.TemporaryDirectory() as folder:
-            run = _Run(Path(folder), options.engine, ENGINES[options.engine])
+            run = _Run(Path(folder), "processes", [f"--grb-jobs={WORKERS}"])
             killed = run.kill_some(chance, options.kills)
             found = run.finish()
             yield {
-                "engine": options.engine,
                 "run": number,
                 "killed": killed,
                 "exit": found.exit_code,
@@ -204,7 +198,6 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--runs", type=int, default=30, help="number of runs (default: 30)")
-    parser.add_argument("--engine", choices=ENGINES, default="processes")
     parser.add_argument("--kills", type=int, default=4, help="most workers killed in a run")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and the victims")
     found = []

@@ -3,8 +3,7 @@
 Such runs forget the modules that they import, and torch cannot be imported twice; hypothesis takes
 seconds. A package keeps its first modules as attributes, so that of one that is imported again
 parts are the old ones. PyG writes a module for a convolution when the first one is made, which
-torch.compile looks up. msgspec reads the annotations of a module when a file is first read. Dask's
-importlib_metadata takes the place of Python's finder of plugins, and would be forgotten alone.
+torch.compile looks up. msgspec reads the annotations of a module when a file is first read.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ _PRELOADED = (
     "scipy.special",
     "torch_geometric.nn",
     "hypothesis.internal.observability",
-    "distributed",
 )
 for _name in _PRELOADED:
     importlib.import_module(_name)

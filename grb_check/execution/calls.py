@@ -1,14 +1,11 @@
 """Who runs tasks: this process, or workers, with a second try for what was lost with one.
 
-Workers that run tasks: executors of `concurrent.futures`, with what is known of their kind.
-
-`--grb-jobs` makes processes of this machine, `--grb-executor` what it names.
+Workers that run tasks are processes of this machine, see `processes`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import queue
 import threading
 import time
@@ -17,107 +14,38 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final, Protocol
 
-from grb_check.errors import GrbCheckError, LostError, UsageError, one_line
-from grb_check.execution.resources import cores
+from grb_check.errors import GrbCheckError, LostError, one_line
 from grb_check.execution.tasks import Answer, Process, Setup, Task, run_task
-from grb_check.user_code.calls import short_traceback
-from grb_check.user_code.factories import import_target
 
-OPTION: Final = "--grb-executor"
-_BROKEN: Final = {("loky", "ShutdownExecutorError")}
-_LOST: Final = {
-    ("distributed", "KilledWorker"),
-    ("distributed", "NoValidWorkerError"),  # no worker for `no-workers-timeout`
-}
+_BROKEN: Final = ("loky", "ShutdownExecutorError")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """An executor that runs.
+    """Processes that run.
 
     Attributes:
         executor: to submit tasks to.
         name: for pytest's header.
-        width: returns the number of tasks that may be in flight at once.
-        close: cancels what is queued, and ends the workers that were started here.
-        written: returns what workers wrote last, if they were started here.
+        width: number of tasks that may be in flight at once.
+        close: cancels what is queued, and ends the processes.
+        written: returns what they wrote last.
     """
 
     executor: Executor
     name: str
-    width: Callable[[], int]
+    width: int
     close: Callable[[], None]
     written: Callable[[], str] = str
 
 
-def worker_lost(error: BaseException) -> bool:
-    """Return whether a future failed because its worker was lost, and not by what it ran."""
-    return breaks_all(error) or isinstance(error, LostError) or bool(_kinds(error) & _LOST)
-
-
 def breaks_all(error: BaseException) -> bool:
-    """Return whether the executor is broken as a whole, and has to be started again.
-
-    Dask cancels all tasks when the connection to its scheduler is lost.
-    """
-    return isinstance(error, (BrokenExecutor, CancelledError)) or bool(_kinds(error) & _BROKEN)
-
-
-def call_factory(target: str) -> Workers:
-    """Return the executor that a user's function makes.
-
-    Raises:
-        UsageError: it cannot be imported or called, or returns something else.
-    """
-    expected = "function or class in it that makes a concurrent.futures.Executor"
-    factory = import_target(target, "executor", expected)
-    label = f"{OPTION}={target}"
-    if not callable(factory):
-        raise UsageError(
-            f"{label} names a {type(factory).__name__}, which cannot be called: name a function "
-            f"without arguments that returns a concurrent.futures.Executor"
-        )
-    try:
-        created = factory()
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"{label} raised when called without arguments:\n{short_traceback(error)}"
-        ) from error
-    if not isinstance(created, Executor):
-        raise UsageError(
-            f"{label} returned a {type(created).__name__}, which is no executor: return a "
-            f"concurrent.futures.Executor, as Client.get_executor() of Dask is"
-        )
-    names = ("max_workers", "num_workers", "_max_workers")  # the last: the standard library's
-    reported = (getattr(created, name, None) for name in names)
-    # A pool that breaks takes all tasks in flight with it: one waits, so that none idles.
-    width = next((each for each in reported if isinstance(each, int)), cores()) + 1
-    return Workers(
-        executor=created,
-        name=f"{target} ({type(created).__name__})",
-        width=lambda: width,
-        close=partial(_shut_down, created),
-    )
-
-
-def _shut_down(executor: Executor) -> None:
-    # Kept, because `shutdown` forgets them; Python 3.14 has `kill_workers` for it.
-    processes = dict(getattr(executor, "_processes", None) or {})
-    parameters = inspect.signature(executor.shutdown).parameters
-    wrapper = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    taken = ("wait", "cancel_futures") if wrapper else tuple(parameters)
-    # Standard library; loky.
-    arguments = {"wait": False, "cancel_futures": True, "kill_workers": True}
-    executor.shutdown(**{name: arguments[name] for name in arguments if name in taken})
-    for process in processes.values():
-        process.terminate()
-
-
-def _kinds(error: BaseException) -> set[tuple[str, str]]:
-    return {(each.__module__.partition(".")[0], each.__name__) for each in type(error).__mro__}
+    """Return whether the executor is broken, and has to be started again."""
+    kinds = {(each.__module__.partition(".")[0], each.__name__) for each in type(error).__mro__}
+    return isinstance(error, (BrokenExecutor, CancelledError)) or _BROKEN in kinds
 
 
 TRIES: Final = 2
@@ -217,10 +145,9 @@ class _Job:
 class Retrying:
     """Gives tasks to workers in order, as many at a time as they have room for.
 
-    A task whose worker was lost is run once more, elsewhere if there is another worker. If all
-    workers broke down together, as a pool of processes does when one dies, or there was not enough
-    memory, nobody knows which task is to blame: each is run again alone, after all others. One that
-    takes longer than it may is lost at once, and the workers are started again.
+    If a worker died, or there was not enough memory, nobody knows which task is to blame: all
+    workers are started again, and each of these tasks is run again alone, after all others. One
+    that takes longer than it may is lost at once, and the workers are started again.
 
     Args:
         start: starts the workers, which are closed with this object.
@@ -250,7 +177,7 @@ class Retrying:
     @property
     def width(self) -> int:
         """Number of tasks that may run at once."""
-        return max(1, self._workers.width())
+        return self._workers.width
 
     def submit(self, task: Task) -> Future[Answer]:
         """Run a task; the future raises `LostError` if it was lost twice."""
@@ -312,7 +239,7 @@ class Retrying:
         if broken and job.start == self._start:  # the first to tell
             self._restart()
         memory = isinstance(error, MemoryError)
-        if not (memory or worker_lost(error)):
+        if not (memory or broken or isinstance(error, LostError)):
             job.future.set_exception(error)
         elif job.tries < TRIES:
             (self._alone if broken or memory else self._waiting).append(job)

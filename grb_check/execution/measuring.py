@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from grb_check.cases.case import Case, by_model_and_dataset
 from grb_check.cases.outcomes import ENOUGH, CaseResult, Finding, RepeatResult, outcome_of
 from grb_check.cases.suites import members_of
-from grb_check.errors import GrbCheckError, UsageError, one_line
+from grb_check.errors import GrbCheckError
 from grb_check.execution import tasks
 from grb_check.execution.calls import Calls, Pending
 from grb_check.execution.remaining import Remaining
@@ -206,16 +206,7 @@ class Measuring:
         result: dict[Case, Checked] = {}
         with self._cleared():
             for call in calls:
-                try:
-                    result |= self._wait(call).values
-                except (ImportError, AttributeError) as error:
-                    if not self.calls.name:
-                        raise
-                    raise UsageError(
-                        f"{self.calls.name}: workers cannot run grb_check ({one_line(error)}); "
-                        f"install the same packages as here where workers run, and where Dask's "
-                        f"scheduler runs"
-                    ) from error
+                result |= self._wait(call).values
         return result
 
     def plan(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:

@@ -95,7 +95,7 @@ def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
     return Workers(
         executor=Processes(pools),
         name=errors.count(count, "process", "processes"),
-        width=lambda: count,
+        width=count,
         close=close,
         written=written,
     )

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Final
 from uuid import uuid4
 
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.datasets.formats.own_data import OWN_DATA
-from grb_check.errors import UsageError, count
-from grb_check.execution.calls import OPTION, Calls, Inline, Retrying, Workers, call_factory
-from grb_check.execution.dask_cluster import dask_workers
+from grb_check.execution.calls import Calls, Inline, Retrying
 from grb_check.execution.processes import start_processes
 from grb_check.execution.resources import SHARED_OUT, cores, visible_gpus
-from grb_check.execution.tasks import Setup, shared_versions
+from grb_check.execution.tasks import Setup
 from grb_check.settings.settings import Settings
 from grb_check.store.pack import PackPlace
 from grb_check.user_code.sources import sources_digest
-
-ALLOWED: Final = "dask, dask:tcp://HOST:PORT or pkg.module:factory"
 
 
 def targets(settings: Settings, registry: AttackRegistry) -> list[str]:
@@ -33,50 +28,18 @@ def targets(settings: Settings, registry: AttackRegistry) -> list[str]:
 
 
 def calls_for(settings: Settings, setup: Setup, tasks: int) -> Calls:
-    """Return what runs the tasks of a run: this process, or the workers that settings ask for.
+    """Return what runs the tasks of a run: this process, or others that settings ask for.
 
     Args:
         settings: of the run.
         setup: of its tasks.
         tasks: most that the run can have.
-
-    Raises:
-        UsageError, LostError: the workers cannot be started.
     """
-    if settings.executor:
-        return Retrying(starter(settings.executor, settings.jobs or None), settings.timeout)
     if settings.jobs is None:
         return Inline(setup)
     gpus = visible_gpus() if settings.device in SHARED_OUT else []
     workers = settings.jobs or min(len(gpus) or cores(), tasks)
     return Retrying(partial(start_processes, max(1, workers), gpus), settings.timeout)
-
-
-def starter(text: str, jobs: int | None = None) -> Callable[[], Workers]:
-    """Return what starts, or connects to, the workers that `--grb-executor` names.
-
-    Args:
-        text: `dask`, `dask:tcp://HOST:PORT` or `pkg.module:factory`.
-        jobs: number of processes of a local Dask cluster; default: one for each core.
-
-    Raises:
-        UsageError: the text has another form. The function that is returned raises it if nothing
-            can be started or reached, and `LostError` if a worker died while it started.
-    """
-    engine, colon, rest = text.partition(":")
-    if engine == "dask" and not colon:
-        return partial(dask_workers, "", jobs)
-    if jobs is not None:
-        raise UsageError(
-            f"{OPTION}={text} cannot be combined with --grb-jobs: its workers are its own; leave "
-            f"--grb-jobs away, or give {OPTION}=dask for {count(jobs, 'process', 'processes')} "
-            f"of this machine"
-        )
-    if engine == "dask":
-        return partial(dask_workers, rest, None)
-    if not colon:
-        raise UsageError(f"{OPTION}={text!r}: name one of {ALLOWED}")
-    return partial(call_factory, text)
 
 
 def setup_for(
@@ -99,7 +62,6 @@ def setup_for(
         folders=tuple(folders),
         resume=settings.resume,
         sources=tuple((target, sources_digest(target)) for target in targets(settings, registry)),
-        versions=tuple(shared_versions().items()),
         run=uuid4().hex,
         pack=None if settings.pack is None else PackPlace.of(settings.pack),
     )

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import sys
 import threading
 import traceback
@@ -26,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
-from importlib.metadata import distributions, version
+from importlib.metadata import distributions
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -39,7 +38,6 @@ from grb_check.cases.outcomes import Finding, RepeatResult
 from grb_check.datasets import Source
 from grb_check.datasets.source import Places
 from grb_check.errors import GrbCheckError, UsageError
-from grb_check.files.versions import versions
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.store.pack import PackPlace
 from grb_check.store.place import StorePlace, open_store
@@ -65,7 +63,6 @@ class Setup:
         folders: to search for users' modules, before those of the process.
         resume: whether measurements of an interrupted run are taken from the store.
         sources: import path and `sources_digest` of all that is the user's.
-        versions: name and version of what figures depend on, see `files.versions`.
         run: different for each run, so that a process keeps nothing from one to the next.
         pack: that black-box perturbations are taken from; None to make them.
     """
@@ -78,7 +75,6 @@ class Setup:
     folders: tuple[str, ...] = ()
     resume: bool = False
     sources: tuple[tuple[str, str], ...] = ()
-    versions: tuple[tuple[str, str], ...] = ()
     run: str = ""
     pack: PackPlace | None = None
 
@@ -233,7 +229,6 @@ def packages_digest(_path: tuple[str, ...]) -> str:
 
 # Settings of torch and the global random states belong to the process.
 _ONE_AT_A_TIME: Final = threading.RLock()
-_DIGITS: Final = 12  # of a digest, as shown
 
 
 class Process:
@@ -381,38 +376,20 @@ def run_task(task: Task) -> Answer:
     )
 
 
-def shared_versions() -> dict[str, str]:
-    """Return the versions that all processes of a run share; imports no numeric library."""
-    return {**versions(), "scipy": version("scipy")}
-
-
 _process = lru_cache(maxsize=1)(Process)
 
 
 def _refuse_others(setup: Setup) -> None:
-    """Refuse to measure with other versions or sources than those that the run began with.
+    """Refuse to measure with other sources than those that the run began with.
 
     Raises:
-        UsageError: names both sides.
+        UsageError: names what has changed.
     """
-    there = shared_versions()
-    wrong = [
-        f"{name} is {there.get(name, 'missing')} there and {here} here"
-        for name, here in setup.versions
-        if there.get(name) != here
-    ]
-    for target, digest in setup.sources:
-        result = imported_digest(target)
-        if result != digest:
-            wrong.append(
-                f"source of {target} is {result[:_DIGITS] or 'missing'} there and "
-                f"{digest[:_DIGITS]} here"
-            )
-    if wrong:
+    changed = [name for name, digest in setup.sources if imported_digest(name) != digest]
+    if changed:
         raise UsageError(
-            f"process {os.getpid()} of {platform.node()} would not measure what the run began "
-            f"with: {'; '.join(wrong)}; install the same versions on both sides, make the same "
-            f"files importable there (PYTHONPATH), and restart what has imported older ones"
+            f"files of {', '.join(changed)} have changed since process {os.getpid()} imported "
+            f"them; run it again (in a notebook, after a restart of the kernel)"
         )
 
 

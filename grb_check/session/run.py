@@ -216,8 +216,8 @@ class Run:
         """
         if self.plan.settings.measured_elsewhere and is_controller(self._config):
             raise UsageError(
-                "--grb-jobs and --grb-executor measure in processes of their own, and so do the "
-                "workers of pytest-xdist: leave -n away, or give -n 0"
+                "--grb-jobs measures in processes of its own, and so do the workers of "
+                "pytest-xdist: leave -n away, or give -n 0"
             )
         if is_worker(self._config) or self._config.option.collectonly:
             return

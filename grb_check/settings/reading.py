@@ -214,10 +214,6 @@ class Reading:
         return _jobs(self._raw)
 
     @cached_property
-    def executor(self) -> str:
-        return str(self._raw.one("grb_executor", "")).strip()
-
-    @cached_property
     def timeout(self) -> float | None:
         return _timeout(self._raw)
 

@@ -89,7 +89,6 @@ class Settings:
     Attributes:
         attacks: at each of the budgets, if there are any.
         jobs: processes of this machine; 0 for as many as it has room for.
-        executor: that runs tasks, see `execution.calls`.
         timeout: seconds of a task in another process; None for any number.
         base: the revision to compare with; the baseline is made from it when the run begins.
         registered_datasets: name -> NAME=TARGET of plugins' datasets.
@@ -366,23 +365,13 @@ class Settings:
             tags=("of attacks", "place", "python"),
         ),
     )
-    executor: str = _by(
-        "where",
-        Option(
-            "--grb-executor",
-            "dask[:ADDRESS]|PKG.MODULE:FACTORY",
-            "measure on a cluster: of Dask, by default one on this machine, or an executor "
-            "of concurrent.futures that a function of yours returns",
-            tags=("of attacks", "place", "python"),
-        ),
-    )
     timeout: float | None = _by(
         "where",
         Option(
             "--grb-timeout",
             "SECONDS",
-            "end a task of --grb-jobs or --grb-executor, all attacks on one trained model, "
-            "that takes longer: its cases are lost (default: none)",
+            "end a task of --grb-jobs, all attacks on one trained model, that takes longer: its "
+            "cases are lost (default: none)",
             type="float",
             tags=("of attacks", "place", "python"),
         ),
@@ -491,7 +480,7 @@ class Settings:
     @property
     def measured_elsewhere(self) -> bool:
         """Whether other processes measure, and not the one that judges and reports."""
-        return self.jobs is not None or bool(self.executor)
+        return self.jobs is not None
 
     @property
     def label(self) -> str:

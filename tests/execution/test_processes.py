@@ -50,6 +50,18 @@ def test_what_a_lost_process_wrote_is_kept(two: Workers) -> None:
     assert "last words" in two.written()
 
 
+def test_closing_ends_processes_that_are_busy() -> None:
+    """None stays behind to finish its task."""
+    workers = start_processes(1)
+    process = psutil.Process(workers.executor.submit(calls.own_process).result(WAIT))
+    workers.executor.submit(calls.sleep, 3600)
+    workers.close()
+    end = time.monotonic() + WAIT
+    while calls.runs(process):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 class Listing(Executor):
     """Runs nothing; its future is done when the test says so."""
 

@@ -34,9 +34,7 @@ class Imitation(Executor):
 
     def start(self) -> Workers:
         self.starts += 1
-        return Workers(
-            executor=self, name="imitation", width=lambda: self.width, close=self._count_close
-        )
+        return Workers(executor=self, name="imitation", width=self.width, close=self._count_close)
 
     def _count_close(self) -> None:
         self.closed += 1
@@ -153,15 +151,15 @@ def test_a_task_that_takes_too_long_is_lost_at_once(
 
 
 def test_a_start_that_fails_loses_what_is_left(calls: list[Retrying]) -> None:
-    """With its reason, as of a scheduler that is gone."""
+    """With its reason."""
     workers = Imitation(1, lambda *_: BrokenExecutor("all gone"))
 
     def start() -> Workers:
         if workers.starts:
-            raise UsageError("no scheduler answers")
+            raise UsageError("no process starts")
         return workers.start()
 
     calls.append(Retrying(start))
     for future in submitted(calls[0], range(3)):
-        with pytest.raises(LostError, match="no scheduler answers"):
+        with pytest.raises(LostError, match="no process starts"):
             future.result(WAIT)

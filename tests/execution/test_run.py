@@ -83,7 +83,7 @@ def test_nothing_is_kept_from_one_run_to_the_next(folder: Path) -> None:
     run("build")
     with (folder / "run_models.py").open("a") as file:
         file.write("\nCHANGED = True\n")
-    with pytest.raises(UsageError, match="would not measure what the run began with"):
+    with pytest.raises(UsageError, match="files of run_models:build have changed"):
         run("build")
 
 

@@ -149,11 +149,10 @@ def test_wrong_input_ends_the_run_before_any_work(counted: pytest.Pytester) -> N
     for wrong, text in (
         ("--grb-model=models:broken", "*the factory's own fault*"),
         ("--grb-jobs=0", "*--grb-jobs '0' is not a number of processes; give a whole number*"),
-        ("--grb-executor=nowhere", "*nowhere*: name one of dask*"),
         ("--grb-resume", "*--grb-resume takes measurements from the store, which is off; *"),
-        ("-n1", "*--grb-jobs and --grb-executor measure in processes of their own*leave -n away*"),
+        ("-n1", "*--grb-jobs measures in processes of its own*leave -n away*"),
     ):
-        jobs = () if "jobs" in wrong or "executor" in wrong else ("--grb-jobs=1",)
+        jobs = () if "jobs" in wrong else ("--grb-jobs=1",)
         args = [each for each in ARGS if not ("model" in each and "model" in wrong)]
         result = counted.runpytest(*args, *jobs, wrong)
         assert result.ret == pytest.ExitCode.USAGE_ERROR, wrong
