@@ -36,7 +36,6 @@ def bare(**given: Any) -> Settings:
         **{name: {} for name in ("outputs", "registered_datasets", "given", "origins")},
         **dict.fromkeys(("resume", "shrink"), False),
         "comparison_models": ComparisonModels(),
-        "executor": "",
         "places": Places(),
         "device": "cpu",
     }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from record_factory import entry, measured, record, typed
+from record_factory import entry, measured, record, run_record
 
 from grb_check.__main__ import main
 from grb_check.cases.case import Case, node_id_of
@@ -45,7 +45,7 @@ def part(
     fields = record([own], planned=planned, shard=shard)
     fields["settings"]["models"][0]["source"] = source
     fields["environment"] |= MACHINE | environment
-    return PartRecord(name=f"{number}.json", record=typed(fields))
+    return PartRecord(name=f"{number}.json", record=run_record(fields))
 
 
 def written(parts: Sequence[PartRecord]) -> list[str]:

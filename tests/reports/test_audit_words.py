@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from outcome_factory import finding, outcome
-from record_factory import entry, record, typed
+from record_factory import entry, record, run_record
 
 from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.cases.case import Case
@@ -34,7 +34,7 @@ def audit(*outcomes: Outcome, suite: str = "audit") -> RunRecord:
     """The record of an audit with these outcomes."""
     fields = record([entry(each.case, each) for each in outcomes])
     fields["settings"]["suite"] = suite
-    return typed(fields)
+    return run_record(fields)
 
 
 def injection(black_box: float, adaptive: float) -> list[Outcome]:
@@ -103,7 +103,7 @@ def test_what_weakens_the_conclusion_is_said() -> None:
     lost = Case("d", "full", "injection", "tdgia+white-box")
     fields = record([entry(first.case, first), entry(doubted.case, doubted), entry(lost, None)])
     fields["settings"]["suite"] = "audit"
-    (line,) = (each.text for each in conclusions(typed(fields)))
+    (line,) = (each.text for each in conclusions(run_record(fields)))
     assert line.startswith("build may stand against attackers who know it: injection 16.0%")
     assert line.endswith(
         "; 1 case without figures may hold stronger attacks; diagnostics doubt 1 case"
@@ -123,5 +123,5 @@ def test_a_model_below_the_floor_is_not_judged() -> None:
     gate = Gate(max_drop=1.0, min_clean=0.9)
     fields = record([entry(each.case, each, gate) for each in injection(0.6, 0.3)])
     fields["settings"]["suite"] = "audit"
-    (line,) = (each.text for each in conclusions(typed(fields)))
+    (line,) = (each.text for each in conclusions(run_record(fields)))
     assert line == "build is not judged: its accuracy without an attack is below the floor"

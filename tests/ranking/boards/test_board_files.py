@@ -54,24 +54,9 @@ def path(tmp_path: Path) -> Path:
     [
         (lambda r: r.update(format=1), "has format 1, written by grb_check"),
         (lambda r: r.pop("cells"), "missing required field `cells`"),
-        (lambda r: r.update(models={"GAT": "gat v1"}), "models has 'GAT', expected GCN, A|B"),
         (lambda r: r.update(models={"GCN": 1}), "at `$.models[...]`"),
         (lambda r: r.update(dataset=3), "at `$.dataset`"),
-        (lambda r: r.update(attacks=[]), "attacks is empty or has a name twice"),
         (lambda r: r.update(attacks="rnd"), "at `$.attacks`"),
-        (lambda r: r.update(attacks=["injection/rnd", NO_ATTACK]), "which every leaderboard has"),
-        (
-            lambda r: r.update(attacks=["injection/rnd", "injection/pgd"]),
-            "cells of 'injection/pgd', 'A|B', 'full' is missing",
-        ),
-        (lambda r: r.update(defences=["GCN", "GCN"]), "defences is empty or has a name twice"),
-        (
-            lambda r: r.update(defences=["GCN"]),
-            "cells of 'injection/rnd', 'A|B', 'full' is of no attack, defence or difficulty",
-        ),
-        (lambda r: r.update(defences=[" "]), "' ' cannot be printed"),
-        (lambda r: r.update(dataset="a\tb"), r"'a\tb' cannot be printed"),
-        (lambda r: r.update(difficulties=["hardest"]), "difficulties has 'hardest', expected easy"),
         (lambda r: r.update(cells=[]), "at `$.cells`"),
         (lambda r: r.update(more=1), "unknown field `more`"),
         (lambda r: cell(r).update(mean=50), "Expected `float` <= 1.0"),
@@ -79,20 +64,10 @@ def path(tmp_path: Path) -> Path:
         (lambda r: cell(r).update(mean=10**400), "is damaged: "),
         (lambda r: cell(r).update(mean=float("nan")), "is not JSON"),
         (lambda r: cell(r).update(deviation=None), "Expected `float`, got `null`"),
-        (
-            lambda r: cell(r).update(mean=0.6),
-            "mean of cell injection/rnd, GCN, full is 0.6, and its repeats give 0.5",
-        ),
-        (lambda r: cell(r).update(deviation=0.1), "deviation of cell injection/rnd, GCN, full is"),
         (lambda r: cell(r).update(repeats=["a"]), "Expected `float`, got `str`"),
-        (lambda r: cell(r).update(mean=0.5, deviation=0, repeats=[0.5]), "different numbers of"),
-        (lambda r: r.update(printed={"best": {}}), "printed has 'best', expected avg"),
-        (lambda r: r.update(printed={"avg": {}}), "printed of 'avg', 'A|B', 'full' is missing"),
     ],
 )
-def test_a_wrong_file_is_refused_even_if_the_digest_was_formed_again(
-    path: Path, change: Change, message: str
-) -> None:
+def test_a_file_with_other_types_is_refused(path: Path, change: Change, message: str) -> None:
     """The message has the file's name, the field, and the command that makes another."""
     file = json.loads(path.read_text())
     change(file)
@@ -134,18 +109,12 @@ def refused(message: str, path: Path) -> None:
     assert len(message) < 1500 + len(str(path))
 
 
-def test_a_changed_field_is_refused_or_gives_a_consistent_board(path: Path, how_many: int) -> None:
-    """The same board if the digest was not formed again."""
+def test_a_changed_field_is_refused_or_changes_nothing(path: Path, how_many: int) -> None:
+    """Such as a version of the release, which the digest does not cover."""
     file = json.loads(path.read_text())
-    stale = file["digest"]
-    read = 0
-    for raw in structural_mutants(file, how_many, seed=0, kind=Board):
-        found = read_or_refused(path, raw)
-        if found is not None:
-            read += 1
-            unchanged = f'"digest": "{stale}"'.encode() in raw
-            assert not unchanged or found == replace(BOARD, name="made")
-    assert 0 < read < how_many
+    found = [read_or_refused(path, raw) for raw in structural_mutants(file, how_many, seed=0)]
+    assert all(each in (None, replace(BOARD, name="made")) for each in found)
+    assert None in found
 
 
 def test_the_board_of_another_dataset_under_a_datasets_name_is_an_error(tmp_path: Path) -> None:
