@@ -1,4 +1,4 @@
-"""Make leaderboards of runs of several models: JSON, Markdown and CSV in GRB's layout."""
+"""Make leaderboards of runs of several models: JSON, and Markdown in GRB's layout."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help="for DATASET.json, .md and .csv of each dataset; default: in the data folder, where "
+        help="for DATASET.json and .md of each dataset; default: in the data folder, where "
         "--grb-rank-against=zoo looks",
     )
 

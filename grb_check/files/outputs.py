@@ -1,14 +1,13 @@
 """Outputs at paths that the user names: checked before the work, written at its end.
 
-A regular file is replaced in one step, behind all symbolic links. Devices, pipes and the open
-descriptors of a process, such as /dev/stdout, which Windows lacks, are written to as they are.
+A regular file is replaced in one step, behind all symbolic links. Devices, pipes and /dev/stdout,
+which Windows lacks, are written to as they are.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import sys
 import tempfile
@@ -85,8 +84,7 @@ def shown(path: PurePath, here: PurePath | None = None) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-# On Linux, /dev/fd is a link into /proc; on macOS, it is a directory of the process that looks.
-_OPEN_FILE: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)|/dev/fd/(\d+)")
+_DESCRIPTORS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def named_output(flag: str, text: str) -> str:
@@ -106,45 +104,44 @@ def check_output(flag: str, path: Path) -> None:
     """Check that an output can be written, and leave the file system as it is.
 
     Raises:
-        UsageError: the path is a directory, a socket or a block device, or cannot be written to.
+        UsageError: the path is a directory, or cannot be written to.
     """
     try:
-        target = _target(path)
-        if (number := _own_descriptor(target)) is not None:
-            os.write(number, b"")  # an error if it is closed, or open for reading alone
-        elif target.is_file() and not _is_open_file(target):
-            os.close(os.open(target, os.O_WRONLY))
-            _check_new(target)
-        elif target.is_file() or target.is_char_device() or target.is_fifo():
-            if not os.access(target, os.W_OK):  # a pipe that is opened has lost its reader
+        if is_stream(path):
+            if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        elif target.exists():
+        elif path.exists() and not path.is_file():
             raise OSError("it is not a file, a character device or a pipe")
         else:
+            target = path.resolve(strict=path.exists())
+            if target.is_file():
+                os.close(os.open(target, os.O_WRONLY))
             _check_new(target)
-    except (OSError, ValueError) as error:  # ValueError: a null character
+    except (OSError, RuntimeError, ValueError) as error:  # a null character; links in a circle
         raise UsageError(
             f"{flag} {str(path)!r} cannot be written: {reason(error)}; give the path of a file"
         ) from None
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is written to as it is: a device, a pipe, or a descriptor that is open."""
-    target = _target(path)
-    return _is_open_file(target) or target.is_char_device() or target.is_fifo()
+    """Whether a path is written to as it is: a device, a pipe, or what a shell has opened."""
+    return path.is_char_device() or path.is_fifo() or str(path) in _DESCRIPTORS
 
 
 def write_output(path: Path, content: bytes) -> None:
     """Replace a file, or make it and its directories; or write to a stream.
 
     Raises:
-        OSError: it cannot be written; a pipe has no reader.
+        OSError: it cannot be written.
     """
-    target = _target(path)
-    if is_stream(target):
-        with open(_open(target), "wb") as stream:
+    if is_stream(path):
+        sys.stdout.flush()  # what was written before comes first
+        sys.stderr.flush()
+        number = _DESCRIPTORS.get(str(path))
+        with open(path if number is None else os.dup(number), "wb") as stream:
             stream.write(content)
         return
+    target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         write_whole(target, content)
@@ -181,33 +178,6 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {one_line(error)}"
 
 
-def _target(path: Path) -> Path:
-    """The path behind symbolic links, which stops at a descriptor: the file that is open there
-    may have lost its name, and must not be replaced.
-
-    Raises:
-        OSError: no file can have this path.
-    """
-    with suppress(FileNotFoundError):
-        path.stat()  # refuses links in a circle, which would be followed forever
-    path = Path(os.path.normpath(Path(os.path.realpath(path.parent), path.name)))  # it may be `..`
-    if _is_open_file(path) or not path.is_symlink():
-        return path
-    return _target(path.parent / os.readlink(path))
-
-
-def _is_open_file(target: Path) -> bool:
-    return _OPEN_FILE.fullmatch(str(target)) is not None
-
-
-def _own_descriptor(target: Path) -> int | None:
-    """The number of a descriptor of this process; None of any other path."""
-    match = _OPEN_FILE.fullmatch(str(target))
-    if match is None or match[1] not in (None, str(os.getpid())):
-        return None
-    return int(match[2] or match[3])
-
-
 def _check_new(target: Path) -> None:
     """Check that a file can be made, or replaced by one that is written beside it.
 
@@ -221,22 +191,3 @@ def _check_new(target: Path) -> None:
         with suppress(FileNotFoundError):
             (there / name).lstat()
     tempfile.TemporaryFile(dir=there).close()
-
-
-def _open(target: Path) -> int:
-    """A descriptor that adds to a stream, without waiting for the reader of a pipe."""
-    number = _own_descriptor(target)
-    if number is not None:
-        sys.stdout.flush()  # what was written before comes first
-        sys.stderr.flush()
-        return os.dup(number)
-    if sys.platform == "win32":  # a device, such as NUL
-        return os.open(target, os.O_WRONLY)
-    try:
-        opened = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            raise OSError("no process reads from it") from None
-        raise
-    os.set_blocking(opened, True)
-    return opened

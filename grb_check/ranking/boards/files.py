@@ -10,8 +10,6 @@ order of theirs, the strongest first.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,7 +107,6 @@ ATTACK_TITLES: Final[Mapping[AttackMeasure, str]] = {
 _ADAPTIVE: Final = (
     " Black-box attacks do not see the model, adaptive ones do; ranks are in parentheses."
 )
-CSV_HEAD: Final = ("dataset", "difficulty", "row", "column", "mean", "deviation")
 
 
 @dataclass(frozen=True)
@@ -145,28 +142,6 @@ def markdown(board: Board) -> str:
     for difficulty in board.difficulties:
         lines += ["", f"## {difficulty}", "", *_markdown_block(board, difficulty)]
     return "\n".join(lines) + "\n"
-
-
-def csv_text(board: Board) -> str:
-    """Return the same tables with one line for each figure, as fractions.
-
-    `row` is an attack, "no attack", or a summary of the column's defence; `column` a defence, or a
-    summary of the row's attack. An unknown deviation is empty.
-    """
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(CSV_HEAD)
-    for difficulty in board.difficulties:
-        block = block_of(board, difficulty)
-        for row in block.rows:
-            for column in block.columns:
-                figure = block.figures.get((row, column))
-                if figure is not None:
-                    known = not math.isnan(figure.deviation)
-                    deviation = f"{figure.deviation:.6f}" if known else ""
-                    key = (board.dataset, difficulty, row, column)
-                    writer.writerow((*key, f"{figure.mean:.6f}", deviation))
-    return stream.getvalue()
 
 
 def block_of(board: Board, difficulty: str) -> Block:
@@ -284,7 +259,6 @@ def _escaped(text: str) -> str:
 FORMATS: Final[Mapping[str, Callable[[Board], str]]] = {
     "json": board_text,
     "md": markdown,
-    "csv": csv_text,
 }
 
 
@@ -303,7 +277,7 @@ def check_files(name: str, folder: Path) -> None:
 
 
 def save(board: Board, folder: Path) -> dict[Path, str]:
-    """Write the board's JSON, Markdown and CSV; one that fails leaves the others as they are.
+    """Write the board's JSON and Markdown; one that fails leaves the others as they are.
 
     Returns:
         For each path why it was not written, in one line; empty if it was.
