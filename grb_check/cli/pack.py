@@ -1,4 +1,4 @@
-"""Write all black-box perturbations of a run into one file, for --grb-pack; or list such a file.
+"""Write all black-box perturbations of a run into one file, for --grb-pack.
 
 Perturbations that the store lacks are made again. Nothing is written if one differs from that of
 the run, as on another kind of processor.
@@ -14,12 +14,9 @@ from typing import Final
 
 from grb_check.cli.console import OK, say
 from grb_check.datasets.source import expanded
-from grb_check.errors import UsageError
 from grb_check.files.outputs import check_output, named_output
-from grb_check.reports.plain import columns
 from grb_check.reports.record_file import read
 from grb_check.settings.reading import STORE_VARIABLE
-from grb_check.store.pack import LICENCE, Pack, open_pack
 from grb_check.store.place import StorePlace, place_of
 
 OUT: Final = "attacks.npz"
@@ -27,9 +24,7 @@ OUT: Final = "attacks.npz"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument(
-        "run_record", metavar="RUN.json", nargs="?", help="file that --grb-json wrote"
-    )
+    parser.add_argument("run_record", metavar="RUN.json", help="file that --grb-json wrote")
     parser.add_argument(
         "--out", metavar="FILE", default=OUT, help=f"file to write (default: {OUT})"
     )
@@ -62,26 +57,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", metavar="DEVICE", default="auto", help="torch device (default: auto)"
     )
-    parser.add_argument(
-        "--licence",
-        metavar="TEXT",
-        default=LICENCE,
-        help="line in the file (default: that the licences of the datasets hold)",
-    )
-    parser.add_argument("--list", metavar="FILE", help="list what is in this file, and write none")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write or list a pack."""
-    if options.list is not None:
-        say(*listing(open_pack(expanded(options.list))))
-        return OK
-    if options.run_record is None:
-        raise UsageError(
-            "no run is named; give the file that --grb-json wrote, or a pack with --list"
-        )
-    if "\n" in options.licence:
-        raise UsageError("--licence has several lines; give one")
+    """Write a pack."""
     out = expanded(named_output("--out", options.out))
     check_output("--out", out)
     record = read(expanded(options.run_record))
@@ -97,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         attacks=options.attack,
         device=options.device,
     )
-    pack = write(making, out, options.licence)
+    pack = write(making, out)
     say(f"{options.out}: {pack.content}, digest {pack.digest[:16]}")
     return OK
 
@@ -105,9 +84,3 @@ def run(options: argparse.Namespace) -> int:
 def _store(given: str | None) -> StorePlace | None:
     named = given or os.environ.get(STORE_VARIABLE) or ".grb_check"
     return None if named == "off" else place_of(named, "--store")
-
-
-def listing(pack: Pack) -> list[str]:
-    """Return what a pack has, below its digest and licence."""
-    head = [f"digest: {pack.digest}", f"licence: {pack.licence}", f"content: {pack.content}", ""]
-    return [*head, *columns(pack.rows())]

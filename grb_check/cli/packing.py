@@ -48,7 +48,7 @@ class PackSources:
     device: str
 
 
-def write(making: PackSources, path: Path, licence: str) -> Pack:
+def write(making: PackSources, path: Path) -> Pack:
     """Write the pack.
 
     Raises:
@@ -76,7 +76,7 @@ def write(making: PackSources, path: Path, licence: str) -> Pack:
         store=open_store(making.store), device=making.device, attacks=registry.own
     )
     try:
-        return write_pack(path, _all(making, evaluator, outcomes), licence)
+        return write_pack(path, _all(making, evaluator, outcomes))
     except _Differ as error:
         raise UsageError(
             f"in {count(len(error.cases), 'case')} ({', '.join(error.cases)}) the perturbations "

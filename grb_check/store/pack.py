@@ -214,18 +214,6 @@ class Pack:
         what = count(len(known), "perturbation")
         return f"it has {what} of {', '.join(cells[:5])}{more}" if known else "it is empty"
 
-    def rows(self) -> list[list[str]]:
-        """Return a table of the perturbations, with its head: a row for each attack and threat."""
-        seeds: dict[tuple[str, str, str], list[int]] = {}
-        for perturbation in self.perturbations:
-            seeds.setdefault(
-                (perturbation.cell, perturbation.description, perturbation.threat), []
-            ).append(perturbation.seed)
-        return [
-            ["case", "attack", "threat", "repeats"],
-            *([*names, _ranges(sorted(numbers))] for names, numbers in seeds.items()),
-        ]
-
     @cached_property
     def _archive(self) -> tuple[zipfile.ZipFile, frozenset[str]]:
         """The file, whose directory takes long to read again for each perturbation, and names."""
@@ -291,19 +279,6 @@ def write_pack(
         index = Index(about=ABOUT, licence=licence, perturbations=tuple(packed.values()))
         archive.writestr(fixed_member(HEADER), typed_json.encode(KIND, index, __version__))
     return Pack(path, index)
-
-
-def _ranges(seeds: Sequence[int]) -> str:
-    """Return seeds as repeats, counted from 1: `1-3, 5`."""
-    parts: list[list[int]] = []
-    for seed in seeds:
-        if parts and parts[-1][-1] == seed - 1:
-            parts[-1].append(seed)
-        else:
-            parts.append([seed])
-    return ", ".join(
-        f"{part[0] + 1}-{part[-1] + 1}" if part[1:] else f"{part[0] + 1}" for part in parts
-    )
 
 
 def _encoded(perturbation: Perturbation) -> dict[str, bytes]:
