@@ -5,12 +5,9 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import struct
 import warnings
 import zipfile
-from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ from sources import read_with
 from torch.serialization import get_safe_globals
 from torch_geometric.data import Batch, Data, HeteroData
 
-from grb_check.datasets import DataNotice, Places, find, load_graph_set
+from grb_check.datasets import Places, find, load_graph_set
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.formats.pt_file import PT_FILE
 from grb_check.datasets.reading.pyg_graph import dataset_of_graph
@@ -151,13 +148,11 @@ def test_nothing_in_a_file_runs(path: Path, tmp_path: Path, name: str) -> None:
         ({"x": torch.ones(3)}, "it contains a Tensor, not a Data"),
         ([graph()], "the class of each node; a graph has one class"),
         (torch.ones(3), "it contains a Tensor, not a Data"),
-        (Batch.from_data_list([graph()]), "it contains '"),
-        (HeteroData(), "it contains 'torch_geometric.data.hetero_data.HeteroData'"),
-        (graph(x=np.ones((NUM_NODES, 4))), "it contains 'numpy"),
-        (graph(x=torch.nn.Parameter(torch.ones(NUM_NODES, 4))), "_rebuild_parameter"),
-        (graph(x=torch.ones(NUM_NODES, 4, dtype=torch.complex64)), "ComplexFloatStorage"),
+        (Batch.from_data_list([graph()]), "torch_geometric.data.batch"),
+        (HeteroData(), "torch_geometric.data.hetero_data.HeteroData"),
+        (graph(x=np.ones((NUM_NODES, 4))), "numpy"),
+        (graph(x=torch.ones(NUM_NODES, 4, dtype=torch.complex64)), "not complex64"),
         (graph(x=[1.0] * NUM_NODES), "x is a list, not a tensor"),
-        (graph(extra=Counter("ab")), "it contains 'collections.Counter'"),
         (graph(x=None), "has no x"),
         (graph(edge_index=None), "has no edge_index"),
         (graph(y=None), "has no y"),
@@ -174,57 +169,22 @@ def test_other_content_is_refused(path: Path, content: object, message: str) -> 
     assert message in refusal(saved(content), path)
 
 
-@cache
-def archives() -> dict[str, tuple[bytes, str]]:
-    """Archives that torch does not write, with a part of the message."""
+def archives() -> dict[str, bytes]:
+    """Files that torch does not write."""
     parts = members(saved(graph()))
-    deflated = packed({**parts, "archive/data/0": bytes(1 << 24)}, zipfile.ZIP_DEFLATED)
-    without = {name: content for name, content in parts.items() if "pkl" not in name}
-    twice = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(twice, "w") as archive:
-        warnings.simplefilter("ignore")
-        for name, content in [*parts.items(), ("archive/data.pkl", parts["archive/data.pkl"])]:
-            archive.writestr(name, content)
-    elsewhere = {f"../../{name}": content for name, content in parts.items()}
     return {
-        "empty": (b"", "not a readable file of torch.save"),
-        "text": (b"hello", "not a readable file of torch.save"),
-        "bomb": (deflated, "its members are compressed"),
-        "no-pickle": (packed(without), "data.pkl is missing"),
-        "no-members": (packed({}), "not one of torch.save"),
-        "two-folders": (packed({**parts, "b/data.pkl": b""}), "not one of torch.save"),
-        "twice": (twice.getvalue(), "two of its members have one name"),
-        "outside": (packed(elsewhere), "data.pkl is missing"),
-        "no-storage": (
-            packed({k: v for k, v in parts.items() if not k.endswith("/data/0")}),
-            "contradicts the bytes",
-        ),
-        "short-storage": (packed({**parts, "archive/data/0": b"\0"}), "contradicts the bytes"),
-        "long-storage": (packed({**parts, "archive/data/0": bytes(999)}), "contradicts the bytes"),
+        "empty": b"",
+        "text": b"hello",
+        "no-pickle": packed({name: each for name, each in parts.items() if "pkl" not in name}),
+        "no-members": packed({}),
+        "no-storage": packed({k: v for k, v in parts.items() if not k.endswith("/data/0")}),
     }
 
 
 @pytest.mark.parametrize("name", archives())
 def test_other_archives_are_refused(path: Path, name: str) -> None:
-    """Compressed, incomplete, with contradictory sizes: refused with the reason."""
-    content, message = archives()[name]
-    assert message in refusal(content, path)
-
-
-def test_overlapping_members_are_refused(path: Path) -> None:
-    """Two entries of the directory for one stored member: more bytes than the file has."""
-    content = saved(graph(x=torch.zeros(NUM_NODES, 4000)))
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        large = next(info for info in archive.infolist() if info.file_size > 100_000)
-    start = content.rindex(b"PK\x05\x06")
-    directory = struct.unpack("<I", content[start + 16 : start + 20])[0]
-    at = content.index(large.filename.encode(), directory) - 46
-    end = content.index(b"PK\x01\x02", at + 4)
-    entry = content[at:end].replace(large.filename.encode(), large.filename[:-1].encode() + b"9")
-    body = content[:start] if start > directory else content
-    forged = body[:end] + entry + body[end:start] + content[start:]
-    message = refusal(forged, path)
-    assert "compressed" in message or "not a readable file" in message
+    """With a word on what is read."""
+    assert "not a readable file of torch.save" in refusal(archives()[name], path)
 
 
 def test_classes_that_others_allowed_are_refused(path: Path) -> None:
@@ -252,55 +212,18 @@ def byte_mutants(content: bytes, rng: np.random.Generator) -> Iterator[bytes]:
         ]
 
 
-def pickle_mutants(content: bytes, rng: np.random.Generator) -> Iterator[bytes]:
-    """The same faults in the pickle alone, or sizes and orders of members; checksums are right."""
-    parts = members(content)
-    code = parts["archive/data.pkl"]
-    for mutant in byte_mutants(code, rng):
-        yield packed({**parts, "archive/data.pkl": mutant})
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [byte_mutants, pickle_mutants])
-def test_mutants_are_read_as_what_they_say_or_refused(path: Path, kind: Any) -> None:
-    """1,000 files of each kind. A file whose checksums are old gives the same graph or an error. A
-    file with right ones gives what torch makes of the pickle, or an error; never another exception.
-    """
+def test_damaged_files_are_read_as_what_they_were_or_refused(path: Path) -> None:
+    """Never as another graph, and with no other exception."""
     sound = saved(graph())
-    sound = packed({f"archive/{k.partition('/')[2]}": v for k, v in members(sound).items()})
     expected = read(sound, path).fingerprint()
-    outcomes: Counter[str] = Counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataNotice)
-        for mutant in kind(sound, np.random.default_rng(0)):
-            try:
-                found = read(mutant, path).fingerprint()
-            except DataError:
-                outcomes["refused"] += 1
-                continue
-            if found != expected:
-                assert kind is pickle_mutants
-                assert found == as_torch_reads(mutant)
-                outcomes["other graph"] += 1
-            else:
-                outcomes["same"] += 1
-    assert outcomes.total() == 1000
-    assert outcomes["refused"] > 500
-
-
-def as_torch_reads(content: bytes) -> str:
-    """Return the fingerprint of the graph that `torch.load` returns with PyG's classes allowed."""
-    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
-
-    before = get_safe_globals()
-    torch.serialization.add_safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage])
-    try:
-        loaded = torch.load(io.BytesIO(content), weights_only=True)
-    finally:
-        torch.serialization.clear_safe_globals()
-        torch.serialization.add_safe_globals(before)
-    return dataset_of_graph(loaded, name="mine", origin="", where="", split="grb").fingerprint()
+    refused = 0
+    for mutant in byte_mutants(sound, np.random.default_rng(0)):
+        try:
+            assert read(mutant, path).fingerprint() == expected
+        except DataError:
+            refused += 1
+    assert refused > 500
 
 
 def ring(size: int, y: Any, **more: Any) -> Data:
