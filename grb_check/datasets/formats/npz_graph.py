@@ -5,7 +5,6 @@ Imports numpy and torch only to read.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,7 +53,7 @@ def read(source: Source) -> Dataset:
     )
 
     where = str(source.path)
-    arrays = read_npz(source.path, dict.fromkeys(_KEYS, sys.maxsize))
+    arrays = read_npz(source.path, _KEYS)
     labels = array_of(arrays, "labels", where)
     adjacency = {part: array_of(arrays, f"adj_{part}", where) for part in _PARTS}
     for key in _ADJACENCY:  # large, and turned into a matrix here

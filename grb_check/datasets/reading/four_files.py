@@ -21,8 +21,6 @@ from grb_check.datasets.reading.adjacency import (
 )
 from grb_check.errors import DataError, count
 
-_SLACK: Final = 10_000  # rows beyond the limit that are still read, for a better message
-
 _PARTS: Final = {
     "train": "index_train",
     "val": "index_val",
@@ -54,21 +52,15 @@ def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
     adj, features, labels, index = (
         folder / f"{part}.npz" for part in ("adj", "features", "labels", "index")
     )
-    num_nodes = num_nodes_of(read_npz(adj, {"shape": _SLACK}), str(adj))
-    rows = num_nodes + _SLACK
-    matrix = read_npz(adj, _most_rows(num_nodes))
-    num_nodes_of(matrix, str(adj))
-    labelled = read_npz(labels, {"data": rows})
+    matrix = read_npz(adj)
+    num_nodes = num_nodes_of(matrix, str(adj))
+    labelled = read_npz(labels, {"data"})
     classes = class_numbers(array_of(labelled, "data", str(labels)), f"{labels}: data")
     num_classes = check_labels(classes, num_nodes, str(labels))
-    split = read_split(
-        read_npz(index, dict.fromkeys([*_PARTS.values(), "index_test"], rows)),
-        num_nodes,
-        str(index),
-    )
+    split = read_split(read_npz(index, {*_PARTS.values(), "index_test"}), num_nodes, str(index))
     edges = undirected_edges(read_matrix(matrix, str(adj)), str(adj))
     del matrix  # before the largest file is read
-    raw = array_of(read_npz(features, {"data": rows}), "data", str(features))
+    raw = array_of(read_npz(features, {"data"}), "data", str(features))
     return assemble(
         name=name,
         origin=origin,
@@ -78,12 +70,6 @@ def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
         num_classes=num_classes,
         split=split,
     )
-
-
-def _most_rows(num_nodes: int) -> dict[str, int]:
-    """Return the largest lengths of a sparse matrix's arrays: at most N * N entries."""
-    entries = dict.fromkeys(("data", "indices", "row", "col"), num_nodes**2 + _SLACK)
-    return {"format": 1, "shape": 2, "indptr": num_nodes + _SLACK, **entries}
 
 
 def read_split(arrays: dict[str, NDArray[Any]], num_nodes: int, where: str) -> Split:

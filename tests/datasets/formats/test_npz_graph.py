@@ -66,7 +66,7 @@ def test_dense_features_give_the_same_dataset(tmp_path: Path) -> None:
         ({"labels": None}, "'labels' is missing"),
         ({"adj_indptr": None}, "'adj_indptr' is missing"),
         ({"labels": np.zeros(29, np.int64)}, r"labels \[29\], but 30 nodes"),
-        ({"labels": np.array([object()] * 30)}, "Python objects, which are never loaded"),
+        ({"labels": np.array([object()] * 30)}, "Object arrays cannot be loaded"),
         ({"labels": np.linspace(0, 1, 30)}, "integers"),
         ({"adj_shape": np.array([30, 31])}, "not that of an adjacency matrix"),
         ({"attr_shape": np.array([29, 5])}, "attr: indptr does not rise"),
