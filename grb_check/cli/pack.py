@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--store",
-        metavar="DIR|URL|off",
+        metavar="DIR|off",
         help=f"store of the run (default: ${STORE_VARIABLE}, else .grb_check here)",
     )
     parser.add_argument(

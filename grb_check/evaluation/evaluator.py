@@ -200,7 +200,7 @@ def evaluate(
             what the scenario needs: `transductive` for poisoning.
         features: `grb` for GRB's normalisation, `rows` for rows that sum to 1, `given` to change
             nothing; None for `given` if the data is your own, else `grb`.
-        store: folder or URL of perturbations to reuse; None stores nothing.
+        store: folder of perturbations to reuse; None stores nothing.
         pack: file that all black-box perturbations are taken from, as for `--grb-pack`.
         device: a torch device, or auto.
 

@@ -30,7 +30,6 @@ from grb_check.session.pytest_private import is_controller, is_worker, say
 from grb_check.session.running import CaseRunner
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.settings import COMMAND_LINE, DEFAULT, Section, Settings, describe_given
-from grb_check.store.place import is_url
 
 # Options that the first lines are about.
 OWN_LINES: Final = (
@@ -178,8 +177,7 @@ def _store(settings: Settings) -> str:
     store = settings.store
     if store is None:
         return "off"
-    where = store.location if is_url(store.location) else shown(Path(store.location))
-    return f"{where}{', read only' if store.read_only else ''}"
+    return f"{shown(Path(store.location))}{', read only' if store.read_only else ''}"
 
 
 class Run:

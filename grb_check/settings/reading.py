@@ -44,7 +44,7 @@ from grb_check.settings.selecting import (
 )
 from grb_check.settings.settings import DEFAULT, Option, Settings
 from grb_check.store.pack import Pack, open_pack
-from grb_check.store.place import StorePlace, is_url, place_of
+from grb_check.store.place import StorePlace, place_of
 from grb_check.user_code.revisions import Revision
 
 FOLDER: Final = ".grb_check"  # in rootdir, of the store and of evidence
@@ -279,7 +279,7 @@ def _store(raw: RawValues, default: Path) -> StorePlace | None:
         return None
     if given is None:
         return place_of(named or str(default), STORE_VARIABLE)
-    text = given if is_url(given) else str(raw.path("grb_store", given))
+    text = given if "://" in given else str(raw.path("grb_store", given))  # a URL is refused
     return place_of(text, raw.name("grb_store"))
 
 

@@ -329,10 +329,9 @@ class Settings:
         "where",
         Option(
             "--grb-store",
-            "DIR|URL|off",
-            "directory or URL, such as s3://BUCKET/PREFIX, of stored perturbations and other "
-            "results; with ?mode=read at its end it is only read (default: $GRB_CHECK_STORE, "
-            "else .grb_check in rootdir)",
+            "DIR|off",
+            "directory of stored perturbations and other results; with ?mode=read at its end it "
+            "is only read (default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
             tags=("python",),
         ),
     )

@@ -2,7 +2,6 @@
 
 - `store`: files under keys, each with a checksum (`Store`); where they are, as plain data
   (`StorePlace`), and `open_store`.
-- `remote`: the same files behind a URL, which may fail without failing a run.
 - `pack`: all black-box perturbations of a run in one file (`Pack`), and how a process opens it.
 
 May import `errors`, `files`, `datasets`, `attacks` and `cases`. May be imported by every later

@@ -18,7 +18,6 @@ from filelock import FileLock
 from grb_check.errors import StoreWarning, count
 from grb_check.files.npz_file import Unreadable, seal, unseal
 from grb_check.files.outputs import write_whole
-from grb_check.store.remote import Remote
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,24 +42,17 @@ class Store:
     damaged, foreign or of another format version is discarded with a `StoreWarning` and counts as
     missing. A folder that cannot be written to causes one warning, and is then ignored.
 
-    A remote is asked for what the folder lacks. Its files are copied to the folder, and new files
-    are written to both. Locks are those of the folder.
-
     File format 1: see `files.npz_file`; the head has format, key, kind and notes.
 
     Args:
         folder: made at the first write; None stores nothing.
         read_only: whether files of the folder are only read: new results are not stored, files that
             cannot be used stay, and nothing is locked.
-        remote: behind the folder, if any.
     """
 
-    def __init__(
-        self, folder: Path | None, *, read_only: bool = False, remote: Remote | None = None
-    ) -> None:
+    def __init__(self, folder: Path | None, *, read_only: bool = False) -> None:
         self.folder = folder
         self._writes = folder is not None and not read_only
-        self._remote = remote
         self._warned = False
 
     def key(self, **parts: str | int | float) -> str:
@@ -122,11 +114,14 @@ class Store:
 
     def discard(self, key: str, reason: str) -> None:
         """Remove the file under this key, with a warning that names it and the reason."""
-        if self._remote is None:
-            self._discard_file(key, reason)
+        path = self._path(key)
+        if path is None:
             return
-        self._remote.discard(_name(key), reason)
-        self._remove(key)
+        end = "discarded, it will be recomputed" if self._writes else "ignored, it is recomputed"
+        _warn(f"{path}: {reason}; {end}")
+        if self._writes:
+            with suppress(OSError):
+                path.unlink()
 
     @contextmanager
     def lock(self, key: str) -> Iterator[None]:
@@ -142,24 +137,9 @@ class Store:
             yield
 
     def _path(self, key: str) -> Path | None:
-        return None if self.folder is None else self.folder / _name(key)
+        return None if self.folder is None else self.folder / key[:2] / f"{key}.npz"
 
     def _load(
-        self, key: str, kind: Kind
-    ) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]] | None:
-        result = self._load_file(key, kind)
-        content = None if result or self._remote is None else self._remote.read(_name(key))
-        if self._remote is None or content is None:
-            return result
-        try:
-            result = _decode(content, key, kind)
-        except Unreadable as error:
-            self._remote.discard(_name(key), str(error))
-            return None
-        self._write(key, content)
-        return result
-
-    def _load_file(
         self, key: str, kind: Kind
     ) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]] | None:
         path = self._path(key)
@@ -170,37 +150,20 @@ class Store:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, Unreadable) as error:
-            self._discard_file(key, str(error))
+            self.discard(key, str(error))
             return None
 
     def _save(self, key: str, kind: Kind, arrays: Arrays, notes: tuple[str, ...]) -> None:
-        if self._writes:
-            content = _encode(key, kind, arrays, notes)
-            self._write(key, content)
-            if self._remote is not None:
-                self._remote.write(_name(key), content)
-
-    def _write(self, key: str, content: bytes) -> None:
         path = self._path(key)
-        assert path is not None
+        if path is None or not self._writes:
+            return
+        content = _encode(key, kind, arrays, notes)
         try:
             self._prepare()
             path.parent.mkdir(exist_ok=True)
             write_whole(path, content)
         except OSError as error:
             self._warn_unusable(error)
-
-    def _discard_file(self, key: str, reason: str) -> None:
-        end = "discarded, it will be recomputed" if self._writes else "ignored, it is recomputed"
-        if self.folder is not None:
-            _warn(f"{self._path(key)}: {reason}; {end}")
-            self._remove(key)
-
-    def _remove(self, key: str) -> None:
-        path = self._path(key)
-        if path is not None and self._writes:
-            with suppress(OSError):
-                path.unlink()
 
     def _prepare(self) -> Path:
         assert self.folder is not None
@@ -213,14 +176,7 @@ class Store:
     def _warn_unusable(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            what = "store" if self._remote is None else "cache of the store"
-            kept = "stored" if self._remote is None else "kept on this machine"
-            _warn(f"the {what} {self.folder} cannot be written to: {error}; nothing is {kept}")
-
-
-def _name(key: str) -> str:
-    """Name of the file under a key, below the folder or URL of a store."""
-    return f"{key[:2]}/{key}.npz"
+            _warn(f"the store {self.folder} cannot be written to: {error}; nothing is stored")
 
 
 def _encode(key: str, kind: str, arrays: Arrays, notes: tuple[str, ...]) -> bytes:
