@@ -44,7 +44,7 @@ ARGUMENTS: Final = [
 TIMES: Final = {"seconds", "training_seconds", "from_store", "digest", "planned"}
 COLUMNS: Final = ("run", "killed", "exit", "lost", "seconds", "wrong")
 _NOT_BEGUN: Final = "nothing was measured"
-_STARTED: Final = re.compile(r"spawn_main|popen_loky")
+_STARTED: Final = re.compile("popen_loky")
 SECONDS: Final = 600  # after which a run hangs
 
 
@@ -146,7 +146,7 @@ class _Run:
         return _Found(self, output, self._process.returncode, seconds)
 
     def _workers(self) -> list[psutil.Process]:
-        """Workers: loky starts them by a module of its own, Dask by multiprocessing."""
+        """Workers: loky starts them by a module of its own."""
         try:
             children = psutil.Process(self._process.pid).children(recursive=True)
             return sorted(

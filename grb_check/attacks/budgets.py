@@ -95,17 +95,18 @@ def threat_for(
         known = ", ".join(dataset.test)
         raise UsageError(f"difficulty is {difficulty!r}; dataset {dataset.name} has {known}")
     choose("scenario", scenario, (MODIFICATION, INJECTION))
+    share = MODIFIED_SHARE if budget is None else budget
     if not isinstance(dataset, GraphDataset):
         if scenario == INJECTION:
             return _injected(dataset, difficulty, budget)
-        return _modified(dataset, difficulty, budget or MODIFIED_SHARE, local_budget)
+        return _modified(dataset, difficulty, share, local_budget)
     if local_budget is not None:
         raise UsageError(
             f"local_budget is {local_budget:g}, but dataset {dataset.name} is a set of graphs, "
             f"whose graphs have budgets but whose nodes have none; leave it out"
         )
     rule = _nodes_in_graphs if scenario == INJECTION else _flips_in_graphs
-    return rule(dataset, budget or MODIFIED_SHARE)
+    return rule(dataset, share)
 
 
 def _modified(

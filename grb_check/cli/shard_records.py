@@ -138,7 +138,7 @@ def _shared(record: RunRecord) -> Mapping[str, Any]:
     compared = {f"baseline {name}": kept and getattr(kept, name) for name in _COMPARED}
     if kept is not None and kept.base is not None:
         compared["base"] = kept.path
-        compared["base is the working tree"] = kept.base.same
+        compared["base has the same files"] = kept.base.same
     return {**settings, **compared}
 
 

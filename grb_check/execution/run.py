@@ -34,7 +34,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     >>> [case.id for case in record.cases if case.result == "fail"]  # doctest: +SKIP
     ['synthetic-cora/easy/injection/fgsm']
 
-    With `executor`, other processes may import the script that calls this function: call it below
+    With `jobs`, other processes may import the script that calls this function: call it below
     `if __name__ == "__main__":` then.
 
     Args:
@@ -42,7 +42,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
         options: of the command line, without `--grb-` and with `_`: suite, dataset, difficulty,
             attack, budget, case, repeats, max_drop, min_clean, threshold,
             strict_diagnostics, model_args, data, download, sources, split, training, features,
-            device, store, pack, jobs, executor, timeout, resume. One that may be repeated takes a
+            device, store, pack, jobs, timeout, resume. One that may be repeated takes a
             list as well.
 
     Returns:
@@ -122,7 +122,7 @@ def _measuring(settings: Settings, registry: AttackRegistry, tasks: int) -> Meas
     def on_dataset(case: Case) -> ModelOnDataset:
         return ModelOnDataset(settings.model(case.model), source_of(settings, case.dataset))
 
-    setup = setup_for(settings, registry, settings.attacks, ())
+    setup = setup_for(settings, registry, settings.attacks)
     return Measuring(calls_for(settings, setup, tasks), setup, on_dataset)
 
 

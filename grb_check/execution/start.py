@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from uuid import uuid4
 
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
@@ -42,16 +41,13 @@ def calls_for(settings: Settings, setup: Setup, tasks: int) -> Calls:
     return Retrying(partial(start_processes, max(1, workers), gpus), settings.timeout)
 
 
-def setup_for(
-    settings: Settings, registry: AttackRegistry, selected: Sequence[Pair], folders: Sequence[str]
-) -> Setup:
+def setup_for(settings: Settings, registry: AttackRegistry, selected: Sequence[Pair]) -> Setup:
     """Return what all tasks of a run have in common.
 
     Args:
         settings: of the run.
         registry: of its attacks.
         selected: attacks as the user selected them, without those that node ids add.
-        folders: to search for users' modules.
     """
     return Setup(
         store=settings.store,
@@ -59,9 +55,7 @@ def setup_for(
         attacks=registry.named,
         registered=registry.registered,
         selected=tuple(selected),
-        folders=tuple(folders),
         resume=settings.resume,
         sources=tuple((target, sources_digest(target)) for target in targets(settings, registry)),
-        run=uuid4().hex,
         pack=None if settings.pack is None else PackPlace.of(settings.pack),
     )

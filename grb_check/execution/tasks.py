@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
 from importlib.metadata import distributions
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -60,10 +59,8 @@ class Setup:
         attacks: users' attacks by the names that they were given.
         registered: name, import path and plugin of the attacks that plugins registered.
         selected: attacks of the run as the user selected them, for `worst`.
-        folders: to search for users' modules, before those of the process.
         resume: whether measurements of an interrupted run are taken from the store.
         sources: import path and `sources_digest` of all that is the user's.
-        run: different for each run, so that a process keeps nothing from one to the next.
         pack: that black-box perturbations are taken from; None to make them.
     """
 
@@ -72,10 +69,8 @@ class Setup:
     attacks: tuple[str, ...] = ()
     registered: tuple[tuple[str, str, str], ...] = ()
     selected: tuple[Pair, ...] = ()
-    folders: tuple[str, ...] = ()
     resume: bool = False
     sources: tuple[tuple[str, str], ...] = ()
-    run: str = ""
     pack: PackPlace | None = None
 
 
@@ -85,7 +80,7 @@ class ModelOnDataset:
 
     Attributes:
         model: named by its import path; or one of this process, which cannot leave it.
-        source: of the dataset. A worker finds it again, in folders of its own.
+        source: of the dataset. A worker finds it again.
     """
 
     model: ModelSpec | Subject
@@ -227,10 +222,6 @@ def packages_digest(_path: tuple[str, ...]) -> str:
     return hashlib.sha256("\n".join(result).encode()).hexdigest()
 
 
-# Settings of torch and the global random states belong to the process.
-_ONE_AT_A_TIME: Final = threading.RLock()
-
-
 class Process:
     """What a process keeps from one task of a run to the next: datasets, surrogates and victims.
 
@@ -355,11 +346,10 @@ def run_task(task: Task) -> Answer:
     Raises:
         MemoryError: there was not enough memory, on the device or in the process.
     """
-    with _ONE_AT_A_TIME, warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         warnings.simplefilter("ignore", DeprecationWarning)  # of other packages; nobody can act
         warnings.simplefilter("ignore", FutureWarning)
-        sys.path[:0] = [folder for folder in task.setup.folders if folder not in sys.path]
         try:
             answer = _process(task.setup).answer(task)
         except Exception as error:

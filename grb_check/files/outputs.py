@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -85,6 +86,7 @@ def shown(path: PurePath, here: PurePath | None = None) -> str:
 
 
 _DESCRIPTORS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
+_OPEN: Final = re.compile(r"/dev/fd/(\d+)")  # as a shell names a pipe to a command
 
 
 def named_output(flag: str, text: str) -> str:
@@ -107,7 +109,9 @@ def check_output(flag: str, path: Path) -> None:
         UsageError: the path is a directory, or cannot be written to.
     """
     try:
-        if is_stream(path):
+        if (number := _descriptor(path)) is not None:
+            os.write(number, b"")  # an error if it is closed, or open for reading alone
+        elif is_stream(path):
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         elif path.exists() and not path.is_file():
@@ -125,20 +129,19 @@ def check_output(flag: str, path: Path) -> None:
 
 def is_stream(path: Path) -> bool:
     """Whether a path is written to as it is: a device, a pipe, or what a shell has opened."""
-    return path.is_char_device() or path.is_fifo() or str(path) in _DESCRIPTORS
+    return _descriptor(path) is not None or path.is_char_device() or path.is_fifo()
 
 
 def write_output(path: Path, content: bytes) -> None:
     """Replace a file, or make it and its directories; or write to a stream.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written; a pipe has no reader.
     """
     if is_stream(path):
         sys.stdout.flush()  # what was written before comes first
         sys.stderr.flush()
-        number = _DESCRIPTORS.get(str(path))
-        with open(path if number is None else os.dup(number), "wb") as stream:
+        with open(_opened(path), "wb") as stream:
             stream.write(content)
         return
     target = path.resolve()
@@ -191,3 +194,19 @@ def _check_new(target: Path) -> None:
         with suppress(FileNotFoundError):
             (there / name).lstat()
     tempfile.TemporaryFile(dir=there).close()
+
+
+def _descriptor(path: Path) -> int | None:
+    match = _OPEN.fullmatch(str(path))
+    return _DESCRIPTORS.get(str(path)) if match is None else int(match[1])
+
+
+def _opened(path: Path) -> int:
+    number = _descriptor(path)
+    if number is not None:
+        return os.dup(number)
+    if not path.is_fifo():
+        return os.open(path, os.O_WRONLY)
+    opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # without a reader an error, no wait
+    os.set_blocking(opened, True)
+    return opened

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from grb_check.attacks.scenarios import SCENARIOS
+from grb_check.cases.case import DIFFICULTIES
 from grb_check.errors import UsageError
 from grb_check.files import typed_json
 from grb_check.files.typed_json import FileKind
@@ -31,9 +33,17 @@ def read(path: Path) -> RunRecord:
     """Return the record in a file.
 
     Raises:
-        UsageError: it cannot be read, is not a run record of this format, or was changed.
+        UsageError: it cannot be read, is not a run record of this format, was changed, or has a
+            case that this release does not know.
     """
-    return typed_json.read(KIND, path)
+    record = typed_json.read(KIND, path)
+    for row in record.cases:
+        if row.case.difficulty not in DIFFICULTIES or row.case.scenario not in SCENARIOS:
+            raise UsageError(
+                f"run record {str(path)!r} has the case {row.id!r} of an unknown difficulty or "
+                f"scenario; {KIND.wanted}"
+            )
+    return record
 
 
 def read_all(paths: Sequence[str]) -> list[RunRecord]:

@@ -376,7 +376,7 @@ def _environment(
 ) -> dict[str, str]:
     """The variables of the run at the base: its modules are found in the copy first."""
     top = side.revision.top.resolve()
-    places = [Path(each) for each in [*side.plan.folders, *sys.path] if each]
+    places = [Path(each) for each in sys.path if each]
     for model in models:
         spec = find_spec(model.target.partition(":")[0].partition(".")[0])
         packages = (spec and spec.submodule_search_locations) or ()

@@ -117,7 +117,6 @@ class SessionPlan:
         registry: of the attacks that the run can name.
         selected: attacks that the options select, without those that node ids add.
         cases: of the whole run, and those of this part of it.
-        folders: that were added to the places where modules are searched.
         seconds: that one repeat of each case may take, by id.
         durations: file of these durations; None without one.
         boards: to rank on.
@@ -130,7 +129,6 @@ class SessionPlan:
     registry: AttackRegistry
     selected: tuple[Pair, ...]
     cases: ShardPlan
-    folders: tuple[str, ...]
     seconds: Mapping[str, float]
     durations: Path | None
     boards: Boards
@@ -148,10 +146,8 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     names = registered_names(config)
     node_ids = take_node_ids(config)
     here = config.invocation_params.dir
-    folders: tuple[str, ...] = ()
     if options.names_users_code(config):
-        folders = tuple(map(str, dict.fromkeys([here, config.rootpath])))
-        sys.path[:0] = folders
+        sys.path[:0] = map(str, dict.fromkeys([here, config.rootpath]))
         # Read when torch is loaded: waiting threads sleep instead of taking a core from another
         # worker; without it two workers on two cores are several times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -192,7 +188,6 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         registry=registry,
         selected=given.attacks,
         cases=cases,
-        folders=folders,
         seconds=seconds,
         durations=durations,
         boards=boards,

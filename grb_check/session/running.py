@@ -248,7 +248,7 @@ class CaseRunner:
     @cached_property
     def _setup(self) -> Setup:
         plan = self.plan
-        return setup_for(plan.settings, plan.registry, plan.selected, plan.folders)
+        return setup_for(plan.settings, plan.registry, plan.selected)
 
     @cached_property
     def _inline(self) -> Inline:

@@ -123,14 +123,12 @@ class Pack:
     Attributes:
         path: absolute.
         digest: of the index, and thus of all perturbations.
-        licence: of the perturbations.
         perturbations: all of them, by what they were made for; each with its number in the file.
     """
 
     def __init__(self, path: Path, index: Index) -> None:
         self.path = path.absolute()
         self.digest = typed_json.digest_of(index)
-        self.licence = index.licence
         self.perturbations: Mapping[PerturbationRequest, tuple[int, Packed]] = {
             each.wanted: (number, each) for number, each in enumerate(index.perturbations)
         }

@@ -118,6 +118,7 @@ def test_a_file_that_is_mounted_by_itself_is_written_in_place(
         (f"new/{'x' * 300}/report.json", "File name too long"),
         ("x" * 5000, "File name too long"),
         ("a\0b", "ValueError: "),
+        ("/dev/fd/9999", "Bad file descriptor"),
     ],
 )
 def test_paths_that_cannot_be_written_are_refused(

@@ -14,6 +14,7 @@ from record_factory import entry, file_of, measured, rich, run_record
 
 from grb_check.__main__ import main
 from grb_check.cases.case_record import CaseRecord
+from grb_check.errors import UsageError
 from grb_check.files.typed_json import schema
 from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import KIND, read
@@ -50,6 +51,16 @@ def test_the_published_schema_is_that_of_the_code() -> None:
         "> docs/run-record.schema.json"
     )
     assert json.loads(SCHEMA.read_text()) == schema(KIND), command
+
+
+def test_a_case_that_the_release_does_not_know_is_refused(tmp_path: Path) -> None:
+    """As of a later one."""
+    file = json.loads(file_of(rich()))
+    file["cases"][0]["outcome"]["case"]["difficulty"] = "harder"
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({**file, "digest": new_digest(file, RunRecord)}))
+    with pytest.raises(UsageError, match="unknown difficulty or scenario"):
+        read(path)
 
 
 @pytest.mark.parametrize("command", ["report", "merge"])

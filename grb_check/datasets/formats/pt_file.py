@@ -68,13 +68,13 @@ def read(source: Source) -> Dataset | GraphSet:
 
     path = source.path
     try:
-        with warnings.catch_warnings():  # of pickletools and torch about damaged files
+        with warnings.catch_warnings():  # of torch about damaged files
             warnings.simplefilter("ignore")
             loaded = _loaded(path)
             result = _graphs(loaded) if isinstance(loaded, (list, tuple, dict)) else _graph(loaded)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error.__cause__
-    except Exception as error:  # zipfile, pickletools and torch raise nearly anything on damage
+    except Exception as error:  # zipfile and torch raise nearly anything on damage
         raise DataError(
             f"{path}: not a readable file of torch.save ({_reason(error)}); {_ADVICE}"
         ) from error

@@ -35,7 +35,10 @@ def read_npz(path: Path, keys: Collection[str] | None = None) -> dict[str, NDArr
                 raise ValueError(f"its member {damaged} is damaged")
         with np.load(path, allow_pickle=False) as file:
             wanted = [key for key in file.files if keys is None or key in keys]
-            return {key: file[key] for key in wanted}
+            result = {key: file[key] for key in wanted}
+        if odd := [key for key, each in result.items() if not isinstance(each, np.ndarray)]:
+            raise ValueError(f"its member {odd[0]} is not an array")
+        return result
     except Exception as error:  # zipfile, zlib and numpy raise nearly anything on damaged bytes
         raise DataError(f"{path}: not a readable npz file: {one_line(error)}") from error
 

@@ -21,6 +21,7 @@ from grb_check.datasets.reading.adjacency import (
 )
 from grb_check.errors import DataError, count
 
+_MATRIX: Final = ("format", "shape", "data", "indptr", "indices", "row", "col")
 _PARTS: Final = {
     "train": "index_train",
     "val": "index_val",
@@ -52,7 +53,7 @@ def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
     adj, features, labels, index = (
         folder / f"{part}.npz" for part in ("adj", "features", "labels", "index")
     )
-    matrix = read_npz(adj)
+    matrix = read_npz(adj, _MATRIX)
     num_nodes = num_nodes_of(matrix, str(adj))
     labelled = read_npz(labels, {"data"})
     classes = class_numbers(array_of(labelled, "data", str(labels)), f"{labels}: data")

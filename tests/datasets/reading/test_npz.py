@@ -34,6 +34,8 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "single.npz").write_bytes(buffer.getvalue())
     with zipfile.ZipFile(tmp_path / "header.npz", "w") as archive:
         archive.writestr("a.npy", b"\x93NUMPY\x01\x00\x05\x00((((\n")
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("a.npy", b"not an array")
     np.savez_compressed(tmp_path / "changed.npz", a=np.arange(1000))
     content = bytearray((tmp_path / "changed.npz").read_bytes())
     content[len(content) // 2] ^= 1
