@@ -205,7 +205,7 @@ def _opened(path: Path) -> int:
     number = _descriptor(path)
     if number is not None:
         return os.dup(number)
-    if not path.is_fifo():
+    if sys.platform == "win32" or not path.is_fifo():
         return os.open(path, os.O_WRONLY)
     opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # without a reader an error, no wait
     os.set_blocking(opened, True)
