@@ -24,7 +24,9 @@ def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) ->
             return ini[name], INI
         return MISSING, DEFAULT
 
-    return read(lookup, tmp_path, tmp_path / "sub", AttackRegistry(), RegisteredNames())
+    here = tmp_path / "sub"
+    here.mkdir(exist_ok=True)
+    return read(lookup, tmp_path, here, AttackRegistry(), RegisteredNames())
 
 
 def bare(**given: Any) -> Settings:

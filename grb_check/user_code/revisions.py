@@ -65,6 +65,8 @@ def find_revision(name: str, here: Path, option: str) -> Revision:
     Raises:
         UsageError: git is missing, the folder lies in no repository, or that has no such commit.
     """
+    if not name.isprintable():
+        raise UsageError(f"{option}={name!r} is no revision; give a commit, a branch or a tag")
     given = f"{option}={name}"
     if shutil.which("git") is None:
         raise UsageError(f"{given} needs git, which is not installed here")
