@@ -1,7 +1,7 @@
 """Outputs at paths that the user names: checked before the work, written at its end.
 
-A regular file is replaced in one step, behind all symbolic links. Devices, pipes and /dev/stdout,
-which Windows lacks, are written to as they are.
+A regular file is replaced in one step, behind all symbolic links. Devices, pipes and what
+a shell has opened, such as /dev/stdout, which Windows lacks, are written to as they are.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def recorded_durations(settings: Settings) -> tuple[Mapping[str, float], Path | 
         Nothing if the run is not divided, or no baseline has durations.
     """
     baseline = settings.baseline
-    divided = settings.shard is not None or settings.measured_elsewhere
+    divided = settings.shard is not None or settings.jobs is not None
     if divided and baseline is not None and baseline.entries:
         entries = baseline.entries.items()
         return {key: entry.seconds / entry.repeats for key, entry in entries}, baseline.path

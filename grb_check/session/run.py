@@ -212,7 +212,7 @@ class Run:
         Raises:
             UsageError, DataError, ModelError: see `CaseRunner.check`.
         """
-        if self.plan.settings.measured_elsewhere and is_controller(self._config):
+        if self.plan.settings.jobs is not None and is_controller(self._config):
             raise UsageError(
                 "--grb-jobs measures in processes of its own, and so do the workers of "
                 "pytest-xdist: leave -n away, or give -n 0"

@@ -168,7 +168,7 @@ class CaseRunner:
         """
         self._terminal = _terminal(self._config)  # nothing is captured yet
         settings = self.plan.settings
-        if settings.measured_elsewhere:
+        if settings.jobs is not None:
             calls = calls_for(settings, self._setup, settings.repeats * len(self.plan.cases.own))
             self._remote = Measuring(calls, self._setup, self._on_dataset, self._terminal)
         with quiet_imports(), captured(self._config):

@@ -477,11 +477,6 @@ class Settings:
         return tuple(model.label for model in self.models) if len(self.models) > 1 else ("",)
 
     @property
-    def measured_elsewhere(self) -> bool:
-        """Whether other processes measure, and not the one that judges and reports."""
-        return self.jobs is not None
-
-    @property
     def label(self) -> str:
         """Label of the first model, which case ids of a single model lack; empty without one."""
         return self.models[0].label if self.models else ""

@@ -55,8 +55,8 @@ def read(source: Source) -> Dataset | GraphSet:
 
     A list of them, three lists, or a dict of lists are a set of graphs, see
     `reading.pyg_graph.set_of_graphs`. Other attributes are left out if they are tensors, numbers,
-    texts or lists of these. Files are of torch 1.6 or later. The masks are
-    the dataset's own split.
+    texts or lists of these. Files are of torch 1.6 or later. The masks are the
+    dataset's own split.
 
     Raises:
         DataError: the file cannot be read, is damaged, contains anything but tensors and PyG's
