@@ -63,10 +63,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tests = {getattr(item.obj, "__func__", item.obj) for item in items if hasattr(item, "obj")}
     for test in tests:
         # The attribute in which hypothesis keeps the settings of a test.
-        found = getattr(test, "_hypothesis_internal_use_settings", None)
-        if found is not None:
-            fewer = max(found.max_examples // SHARE, min(found.max_examples, 5))
-            test._hypothesis_internal_use_settings = settings(found, max_examples=fewer)
+        declared = getattr(test, "_hypothesis_internal_use_settings", None)
+        if declared is not None:
+            fewer = max(declared.max_examples // SHARE, min(declared.max_examples, 5))
+            test._hypothesis_internal_use_settings = settings(declared, max_examples=fewer)
 
 
 @pytest.fixture(autouse=True)

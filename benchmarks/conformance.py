@@ -67,18 +67,20 @@ def rows(models: Sequence[Named], *, explain: bool) -> Iterator[Row]:
     for name, model, dataset in models:
         start = time.perf_counter()
         try:
-            found = found_of(checked(model, dataset))
+            results = found_of(checked(model, dataset))
         except GrbCheckError as error:
             yield {"model": name, "breaks": f"cannot be called: {str(error).splitlines()[-1]}"}
             continue
-        broken = [each for each in found if each.result == "fail"]
-        for each in broken if explain else ():
-            sys.stderr.write(f"\n{name}: {each.explanation}\n")
+        broken = [check for check in results if check.result == "fail"]
+        for result in broken if explain else ():
+            sys.stderr.write(f"\n{name}: {result.explanation}\n")
         yield {
             "model": name,
-            "breaks": ", ".join(each.name for each in broken),
-            "skipped": ", ".join(each.name for each in found if each.result == "skip"),
-            "notes": "; ".join(each.note for each in found if each.result == "pass" and each.note),
+            "breaks": ", ".join(check.name for check in broken),
+            "skipped": ", ".join(check.name for check in results if check.result == "skip"),
+            "notes": "; ".join(
+                check.note for check in results if check.result == "pass" and check.note
+            ),
             "seconds": round(time.perf_counter() - start),
         }
 
@@ -88,14 +90,14 @@ def flapping(runs: int) -> Iterator[Row]:
     for name in SOUND:
         start = time.perf_counter()
         model = checked(f"grb_check.models:{name}", SMALL)
-        every = [each for _ in range(runs) for each in found_of(model, ONCE)]
-        failed = [each for each in every if each.result == "fail"]
-        for each in failed:
-            sys.stderr.write(f"\n{name}: {each.explanation}\n")
+        every = [check for _ in range(runs) for check in found_of(model, ONCE)]
+        failed = [check for check in every if check.result == "fail"]
+        for result in failed:
+            sys.stderr.write(f"\n{name}: {result.explanation}\n")
         yield {
             "model": name,
             "runs": runs,
-            "checks": sum(each.result == "pass" for each in every) + len(failed),
+            "checks": sum(check.result == "pass" for check in every) + len(failed),
             "failures": len(failed),
             "seconds": round(time.perf_counter() - start),
         }
@@ -108,7 +110,7 @@ def of_pyg() -> list[Named]:
 
 def of_zoo() -> list[Named]:
     """Return the models of the harness, each with a dataset of its kind."""
-    names = [*ZOO, *(each.name for each in CONTRASTIVE)]
+    names = [*ZOO, *(model.name for model in CONTRASTIVE)]
     return [
         (name, f"grb_check.models:{name}", SET if name in OF_GRAPHS else "synthetic-cora")
         for name in names
@@ -137,13 +139,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         columns: Sequence[str] = COLUMNS
         if options.models == "sound":
             columns = ("model", "runs", "checks", "failures", "seconds")
-            made = list(flapping(options.runs))
+            table_rows = list(flapping(options.runs))
         else:
             chosen = of_zoo() if options.models == "zoo" else of_pyg()
-            only = options.only.split(",") if options.only else [each[0] for each in chosen]
-            kept = [each for each in chosen if each[0] in only]
-            made = list(rows(kept, explain=options.explain))
-        sys.stdout.write(markdown(made, columns))
+            only = options.only.split(",") if options.only else [named[0] for named in chosen]
+            selected = [named for named in chosen if named[0] in only]
+            table_rows = list(rows(selected, explain=options.explain))
+        sys.stdout.write(markdown(table_rows, columns))
 
 
 if __name__ == "__main__":

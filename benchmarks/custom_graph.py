@@ -36,5 +36,5 @@ def custom_preset(nodes: int, edges: int) -> Preset:
         )
 
     # Rounding aside, the sum of the degrees is proportional to exp(centre).
-    wanted, found = 2.05 * edges, float(degree_sequence(preset(1.4)).sum())
-    return preset(1.4 + math.log(wanted / found))
+    expected, total = 2.05 * edges, float(degree_sequence(preset(1.4)).sum())
+    return preset(1.4 + math.log(expected / total))

@@ -56,14 +56,14 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 def _rows(record: RunRecord, model: str, dataset: str) -> Iterator[Row]:
     outcomes = [case.outcome for case in record.cases if case.outcome is not None]
     failed = [case for case in record.cases if case.outcome is None]
-    seconds = sum(each.seconds for each in outcomes)
+    seconds = sum(outcome.seconds for outcome in outcomes)
     for entry in summary_of(record).lowest:
-        found = sorted(
+        findings = sorted(
             {
                 finding.name
-                for each in outcomes
-                if each.adaptive and each.case.attack.endswith(entry.threat.split("+")[-1])
-                for finding in each.findings
+                for outcome in outcomes
+                if outcome.adaptive and outcome.case.attack.endswith(entry.threat.split("+")[-1])
+                for finding in outcome.findings
             }
         )
         yield {
@@ -76,18 +76,18 @@ def _rows(record: RunRecord, model: str, dataset: str) -> Iterator[Row]:
             "strongest": "" if entry.adaptive is None else entry.adaptive.attack.split("/")[1],
             "GCN, black-box": _reference(entry.black_box),
             "GCN, adaptive": _reference(entry.adaptive),
-            "diagnostics": ", ".join(found),
+            "diagnostics": ", ".join(findings),
             "failed": len(failed),
             "seconds": round(seconds),
         }
 
 
-def _left(found: Strongest | None) -> float | None:
-    return None if found is None else _percent(found.accuracy.mean)
+def _left(strongest: Strongest | None) -> float | None:
+    return None if strongest is None else _percent(strongest.accuracy.mean)
 
 
-def _reference(found: Strongest | None) -> float | None:
-    return None if found is None else _percent(found.reference.mean)
+def _reference(strongest: Strongest | None) -> float | None:
+    return None if strongest is None else _percent(strongest.reference.mean)
 
 
 def _percent(share: float) -> float:
@@ -108,12 +108,12 @@ def main() -> None:
     parser.add_argument("--budgets", default="0.05,0.1")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--store", type=Path, help="folder for finished measurements")
-    made = []
+    table_rows = []
     for row in rows(parser.parse_args()):
-        made.append(row)
+        table_rows.append(row)
         sys.stdout.write(json.dumps(row) + "\n")
         sys.stdout.flush()
-    sys.stdout.write("\n" + markdown(made, tuple(made[0])))
+    sys.stdout.write("\n" + markdown(table_rows, tuple(table_rows[0])))
 
 
 if __name__ == "__main__":

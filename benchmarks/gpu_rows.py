@@ -89,10 +89,10 @@ class Measurement:
 
 def peaks(device: str) -> Row:
     """Return the peak memory of this process, and of its tensors on the GPU."""
-    found: Row = {"peak_mib": peak_mib()}
+    measured_peaks: Row = {"peak_mib": peak_mib()}
     if torch.device(device).type == "cuda":
-        found["device_peak_mib"] = torch.cuda.max_memory_allocated(device) // MIB
-    return found
+        measured_peaks["device_peak_mib"] = torch.cuda.max_memory_allocated(device) // MIB
+    return measured_peaks
 
 
 def attacked_at_scale(scenario: str, name: str, graph: str, named: str, job: Job) -> Iterator[Row]:
@@ -167,14 +167,14 @@ def agreement(names: tuple[str, ...], pairs: tuple[Pair, ...], job: Job) -> Iter
         victim = trained(make, dataset, name=name, seed=0, epochs=epochs)
         adapter = replace(victim.adapter, module=copy.deepcopy(victim.module).to(job.device))
         moved = replace(dataset, graph=dataset.graph.clone().to(job.device))
-        here = _Side(dataset, victim, "cpu")
+        on_cpu = _Side(dataset, victim, "cpu")
         there = _Side(moved, replace(victim, adapter=adapter), job.device)
         yield {"nodes": dataset.num_nodes, "edges": dataset.num_edges}
         for scenario, attack in pairs:
             row: Row = {"model": name, "attack": f"{scenario}/{attack}"}
             try:
                 row |= _compared(
-                    with_settings(load_attack(scenario, attack), **settings), here, there
+                    with_settings(load_attack(scenario, attack), **settings), on_cpu, there
                 )
             except Exception as error:  # it costs this attack alone
                 row["error"] = f"{type(error).__name__}: {error}"[:300]
@@ -200,15 +200,15 @@ class _Side:
         return accuracy(self.victim, after, limits.targets), round(seconds, 3)
 
 
-def _compared(attack: Attack, here: _Side, there: _Side) -> Row:
-    expected, cpu_seconds = here.attacked(attack)
-    found, seconds = there.attacked(attack)
+def _compared(attack: Attack, on_cpu: _Side, there: _Side) -> Row:
+    expected, cpu_seconds = on_cpu.attacked(attack)
+    perturbation, seconds = there.attacked(attack)
     return {
         "cpu": expected,
-        "device": found,
+        "device": perturbation,
         "cpu_seconds": cpu_seconds,
         "seconds": seconds,
-        "same": abs(expected - found) <= SENSITIVE.get(attack.name, TOLERANCE),
+        "same": abs(expected - perturbation) <= SENSITIVE.get(attack.name, TOLERANCE),
     }
 
 
@@ -239,10 +239,10 @@ def _pytest(folder: Path, name: str, more: tuple[str, ...], job: Job) -> str:
     cases = ("--grb-repeats=2", "--grb-difficulty=easy", "--grb-attack=injection/rnd")
     if job.scale == "full":
         cases = ("--grb-repeats=4", "--grb-attack=injection/fgsm,injection/tdgia,modification/dice")
-    place = Path(_graph("cora", job)).absolute() if job.scale == "small" else _graph("cora", job)
+    source = Path(_graph("cora", job)).absolute() if job.scale == "small" else _graph("cora", job)
     command = [sys.executable, "-m", "pytest", "-p", "grb_check.plugin", "--grb-only"]
     command += ["--grb-model=grb_check.models:gcn", "--grb-max-drop=1", *cases, *more]
-    command += [f"--grb-dataset={place}", f"--grb-device={job.device}"]
+    command += [f"--grb-dataset={source}", f"--grb-device={job.device}"]
     command += [f"--grb-json={folder / name}.json", f"--grb-store={folder / name}"]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, env=_environment()
@@ -276,9 +276,9 @@ def _graph(name: str, job: Job) -> Path | str:
     return Path(make_custom(*size, home)["folder"])
 
 
-def _loaded(place: Path | str) -> Dataset:
+def _loaded(source: Path | str) -> Dataset:
     """Return the dataset, and use one thread on the CPU if it is small, as the harness does."""
-    dataset = load_dataset(str(place), [])
+    dataset = load_dataset(str(source), [])
     if dataset.num_nodes < SMALL_GRAPH:
         torch.set_num_threads(1)
     return dataset

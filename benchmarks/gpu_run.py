@@ -78,7 +78,7 @@ def main(arguments: Sequence[str], description: str | None) -> int:
     text = report(rows)
     (options.out / "gpu.md").write_text(text, "utf-8")
     sys.stdout.write("\n" + text)
-    missing = [each.name for each in options.rows if each.name not in rows]
+    missing = [entry.name for entry in options.rows if entry.name not in rows]
     failed = [name for name, row in rows.items() if failures(row)]
     for what, names in (("not run", missing), ("failed", failed)):
         if names:
@@ -92,7 +92,7 @@ def _options(arguments: Sequence[str], description: str | None) -> argparse.Name
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    known = {each.name: each for each in ROWS}
+    known = {row.name: row for row in ROWS}
     parser.add_argument("--out", type=Path, required=True, help="folder of the figures")
     parser.add_argument("--graphs", type=Path, help="folder of the graphs (default: OUT/graphs)")
     parser.add_argument("--minutes", type=float, default=9)
@@ -108,23 +108,23 @@ def read(path: Path) -> dict[str, Row]:
     """Return the last line of each row by name, in the order of `ROWS`."""
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     last = {row["row"]: row for row in map(json.loads, lines)}
-    return {each.name: last[each.name] for each in ROWS if each.name in last}
+    return {entry.name: last[entry.name] for entry in ROWS if entry.name in last}
 
 
 def failures(row: Row) -> list[str]:
     """Return the errors of a row and of its attacks, and the figures that differ too much."""
-    found = [row["error"]] if row.get("error") else []
-    for each in row.get("attacks", []):
-        if each.get("error") or not each.get("same"):
-            what = each.get("error", "other figures")
-            found.append(f"{each['model']}, {each['attack']}: {what}")
-    return found
+    messages = [row["error"]] if row.get("error") else []
+    for attack in row.get("attacks", []):
+        if attack.get("error") or not attack.get("same"):
+            what = attack.get("error", "other figures")
+            messages.append(f"{attack['model']}, {attack['attack']}: {what}")
+    return messages
 
 
 def _waiting(done: dict[str, Row], chosen: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows that never ran, and then those that failed."""
-    never = [each for each in chosen if each.name not in done]
-    return never + [each for each in chosen if each.name in done and failures(done[each.name])]
+    never = [row for row in chosen if row.name not in done]
+    return never + [row for row in chosen if row.name in done and failures(done[row.name])]
 
 
 def in_process(measurement: Measurement, job: Job, limit: float) -> Row:
@@ -171,7 +171,7 @@ def _named(device: torch.device) -> str:
 def report(rows: dict[str, Row]) -> str:
     """Return the tables in Markdown: rows with a duration, and attacks on both devices."""
     shown = [row | {"error": row.get("error") or None} for row in rows.values()]
-    pairs = [each for row in rows.values() for each in row.get("attacks", [])]
+    pairs = [pair for row in rows.values() for pair in row.get("attacks", [])]
     text = f"torch {torch.__version__}, Python {platform.python_version()}\n\n"
     text += markdown(shown, COLUMNS)
     return text + ("\n" + markdown(pairs, PAIRS) if pairs else "")

@@ -57,14 +57,14 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             run = _Run(Path(folder), "processes", [f"--grb-jobs={WORKERS}"])
             killed = run.kill_some(chance, options.kills)
-            found = run.finish()
+            result = run.finish()
             yield {
                 "run": number,
                 "killed": killed,
-                "exit": found.exit_code,
-                "lost": len(found.missing),
-                "seconds": round(found.seconds, 1),
-                "wrong": "; ".join(found.wrong(expected)),
+                "exit": result.exit_code,
+                "lost": len(result.missing),
+                "seconds": round(result.seconds, 1),
+                "wrong": "; ".join(result.wrong(expected)),
             }
 
 
@@ -82,8 +82,8 @@ class _Found:
         self.locks = run.locks_held()
 
     def wrong(self, expected: _Found) -> Iterator[str]:
-        names = {each["node_id"] for each in expected.record["cases"]}
-        judged = {each["node_id"] for each in self.record.get("cases", []) if each["verdict"]}
+        names = {case["node_id"] for case in expected.record["cases"]}
+        judged = {case["node_id"] for case in self.record.get("cases", []) if case["verdict"]}
         lost = sorted(names - judged)
         if self.exit_code != (3 if lost else 0):
             yield f"exit code {self.exit_code}: {self.output[-500:]!r}"
@@ -115,7 +115,7 @@ class _Run:
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )
         self._name = name
 
@@ -150,8 +150,8 @@ class _Run:
         try:
             children = psutil.Process(self._process.pid).children(recursive=True)
             return sorted(
-                (each for each in children if _STARTED.search(" ".join(each.cmdline()))),
-                key=lambda each: each.pid,
+                (process for process in children if _STARTED.search(" ".join(process.cmdline()))),
+                key=lambda process: process.pid,
             )
         except psutil.Error:  # one has ended meanwhile
             return []
@@ -164,14 +164,14 @@ class _Run:
         return left
 
     def _of_session(self) -> list[str]:
-        found = []
-        for each in psutil.process_iter():
+        processes = []
+        for process in psutil.process_iter():
             try:
-                if os.getsid(each.pid) == self._process.pid and each.status() != "zombie":
-                    found.append(" ".join(each.cmdline())[:80])
+                if os.getsid(process.pid) == self._process.pid and process.status() != "zombie":
+                    processes.append(" ".join(process.cmdline())[:80])
             except (OSError, psutil.Error):
                 continue
-        return found
+        return processes
 
     def locks_held(self) -> list[str]:
         """Return the lock files in the run's folder that somebody holds."""
@@ -187,8 +187,8 @@ class _Run:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _timeless(each) for key, each in value.items() if key not in TIMES}
-    return [_timeless(each) for each in value] if isinstance(value, list) else value
+        return {key: _timeless(item) for key, item in value.items() if key not in TIMES}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def main() -> None:
@@ -200,14 +200,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=30, help="number of runs (default: 30)")
     parser.add_argument("--kills", type=int, default=4, help="most workers killed in a run")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and the victims")
-    found = []
+    table_rows = []
     for row in rows(parser.parse_args()):
-        found.append(row)
+        table_rows.append(row)
         sys.stdout.write(json.dumps(row) + "\n")
         sys.stdout.flush()
-    sys.stdout.write("\n" + markdown(found, COLUMNS))
-    wrong = sum(bool(row["wrong"]) for row in found)
-    killed, lost = sum(row["killed"] for row in found), sum(row["lost"] for row in found)
+    sys.stdout.write("\n" + markdown(table_rows, COLUMNS))
+    wrong = sum(bool(row["wrong"]) for row in table_rows)
+    killed, lost = sum(row["killed"] for row in table_rows), sum(row["lost"] for row in table_rows)
     sys.stdout.write(f"\n{killed} workers killed, {lost} cases lost, {wrong} runs wrong\n")
     raise SystemExit(1 if wrong else 0)
 

@@ -23,5 +23,5 @@ def peak_mib() -> int | None:
     """
     if not _STATUS.exists():
         return None
-    found = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text())
-    return round(int(found[1]) / 1024) if found else None
+    match = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text())
+    return round(int(match[1]) / 1024) if match else None

@@ -72,15 +72,15 @@ def graph_of(name: str) -> Data:
     adjacency.setdiag(0)
     adjacency.eliminate_zeros()
     component = sp.csgraph.connected_components(adjacency)[1]
-    kept = np.flatnonzero(component == np.bincount(component).argmax())
-    ends = adjacency[kept][:, kept].tocoo()
-    masks = torch.zeros(3, len(kept), dtype=torch.bool)
-    for mask, nodes in zip(masks, _split(name, len(kept)), strict=True):
+    members = np.flatnonzero(component == np.bincount(component).argmax())
+    ends = adjacency[members][:, members].tocoo()
+    masks = torch.zeros(3, len(members), dtype=torch.bool)
+    for mask, nodes in zip(masks, _split(name, len(members)), strict=True):
         mask[nodes] = True
     return Data(
-        x=torch.from_numpy(parts[1][kept].toarray()).float(),
+        x=torch.from_numpy(parts[1][members].toarray()).float(),
         edge_index=torch.from_numpy(np.stack([ends.row, ends.col]).astype(np.int64)),
-        y=torch.from_numpy(file["labels"][kept].astype(np.int64)),
+        y=torch.from_numpy(file["labels"][members].astype(np.int64)),
         train_mask=masks[0],
         val_mask=masks[1],
         test_mask=masks[2],
@@ -216,22 +216,22 @@ def measured(
         reset_peak()
         start = time.perf_counter()
         if attack == "published":
-            made = _published(source.name.rpartition(".")[2], budget, data.graph)
+            poisoned = _published(source.name.rpartition(".")[2], budget, data.graph)
         elif attack == "deeprobust":
-            made = _deeprobust(data, trial.threat.edge_budget)
+            poisoned = _deeprobust(data, trial.threat.edge_budget)
         else:
-            made = on_surrogates(trial)[0]
+            poisoned = on_surrogates(trial)[0]
         seconds = time.perf_counter() - start
         peak = peak_mib() or math.nan
-    verify(made, data.graph, trial.threat)
+    verify(poisoned, data.graph, trial.threat)
     result = {}
     for name, target in models.items():
         victim = evaluator.victim(as_subject(target), source, seed)
         with threads_for(data.num_nodes):
             answers = {
                 "clean": victim.predicted[targets],
-                "evasion": predicted_after(victim, data.graph, made, targets, seed),
-                "poisoning": predicted_if_poisoned(victim, data, targets, made),
+                "evasion": predicted_after(victim, data.graph, poisoned, targets, seed),
+                "poisoning": predicted_if_poisoned(victim, data, targets, poisoned),
             }
         truth = data.graph.y[targets]
         result[name] = {kind: float((got == truth).float().mean()) for kind, got in answers.items()}
@@ -247,28 +247,28 @@ def main() -> None:
     parser.add_argument("--attack", action="append", default=[])
     parser.add_argument("--budget", action="append", default=[])
     parser.add_argument("--repeats", type=int, default=3)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     places = datasets.Places(training="transductive")
-    source = datasets.find(f"benchmarks.poisoning:{asked.data}", places)
+    source = datasets.find(f"benchmarks.poisoning:{options.data}", places)
     evaluator = Evaluator(store=Store(None), device="cpu")
     models = {
         name: f"benchmarks.poisoning:{name}"
         if name in ("last", "best")
         else f"grb_check.models:{name}"
-        for name in asked.model
+        for name in options.model
     }
-    for attack in asked.attack or ("metattack", "meta-prbcd"):
-        for budget in asked.budget or ("0.05", "0.1", "0.15", "0.2", "0.25"):
+    for attack in options.attack or ("metattack", "meta-prbcd"):
+        for budget in options.budget or ("0.05", "0.1", "0.15", "0.2", "0.25"):
             repeats = [
                 measured(evaluator, source, attack, budget, models, seed)
-                for seed in range(asked.repeats)
+                for seed in range(options.repeats)
             ]
             for model in models:
                 mean = {
                     key: round(float(np.mean([repeat[model][key] for repeat in repeats])), 4)
                     for key in repeats[0][model]
                 }
-                about = {"data": asked.data, "attack": attack, "budget": budget, "model": model}
+                about = {"data": options.data, "attack": attack, "budget": budget, "model": model}
                 sys.stdout.write(f"{json.dumps(about | mean)}\n")
                 sys.stdout.flush()
 

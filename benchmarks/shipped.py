@@ -58,16 +58,16 @@ def trials(store: Store) -> Iterator[tuple[Case, Trial]]:
 
 def perturbations() -> Iterator[tuple[PerturbationRequest, Perturbation | GradientError]]:
     """All black-box perturbations that the cases may need, none of which is taken from a store."""
-    made: set[PerturbationRequest] = set()
+    requests: set[PerturbationRequest] = set()
     for _, trial in trials(Store(None)):
-        for wanted, each in wanted_by(trial).items():
-            if wanted in made:
+        for request, request_trial in wanted_by(trial).items():
+            if request in requests:
                 continue
-            made.add(wanted)
+            requests.add(request)
             try:
-                yield wanted, attack_surrogates(each)
+                yield request, attack_surrogates(request_trial)
             except GradientError as error:
-                yield wanted, error
+                yield request, error
 
 
 def references(store: Store) -> Iterator[tuple[str, dict[str, Reference]]]:
@@ -81,14 +81,14 @@ def references(store: Store) -> Iterator[tuple[str, dict[str, Reference]]]:
         for seed in range(TRAININGS):
             by_training.append(reference_scores([trial], seed, attacked_by, kinds))
             sys.stderr.write(f"{case.id}, training {seed + 1} of {TRAININGS}\n")
-        found = {
+        reference_by_kind = {
             kind: Reference(
-                clean=tuple(round(each[kind].clean, 6) for each in by_training),
-                attacked=tuple(round(each[kind].attacked, 6) for each in by_training),
+                clean=tuple(round(scores[kind].clean, 6) for scores in by_training),
+                attacked=tuple(round(scores[kind].attacked, 6) for scores in by_training),
             )
             for kind in kinds
         }
-        yield reference_key(trial), found | most_robust(case)
+        yield reference_key(trial), reference_by_kind | most_robust(case)
 
 
 def most_robust(case: Case) -> dict[str, Reference]:
@@ -96,7 +96,7 @@ def most_robust(case: Case) -> dict[str, Reference]:
     board = measured_board(GRAPH, Path())
     assert board is not None
     rows = board.cells[f"{case.scenario}/{case.attack}"]
-    best = max(board.defences, key=lambda each: rows[each][case.difficulty].mean)
+    best = max(board.defences, key=lambda defence: rows[defence][case.difficulty].mean)
     return {
         best: Reference(
             clean=board.cells[NO_ATTACK][best][case.difficulty].repeats,

@@ -175,8 +175,8 @@ def draw_edges(preset: Preset, community: Int64Array, rng: np.random.Generator) 
         num_ends = 2 * (preset.num_edges - keys.size)
         ends = rng.integers(0, preset.num_nodes, num_ends)
         keys = _distinct(np.concatenate([keys, _join(ends, preset, community, rng)]))
-    kept = keys[rng.permutation(keys.size)[: preset.num_edges]]
-    return np.stack(np.divmod(kept, preset.num_nodes))
+    selected = keys[rng.permutation(keys.size)[: preset.num_edges]]
+    return np.stack(np.divmod(selected, preset.num_nodes))
 
 
 def draw_features(

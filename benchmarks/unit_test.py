@@ -102,12 +102,12 @@ def perturbations(
     places = datasets.Places(split="given", training="transductive", features="rows")
     dataset = datasets.load(datasets.find(str(path), places))
     edges = edge_set(dataset.graph)
-    found: dict[str, list[NDArray[Any]]] = {}
+    flips_by_budget: dict[str, list[NDArray[Any]]] = {}
     for key, flips in arrays.items():
         match = _FLIPS.fullmatch(key)
         if match is not None and match.group(1, 3) == (graph, str(split)):
-            found.setdefault(match[2], []).append(flips)
-    for model, every in found.items():
+            flips_by_budget.setdefault(match[2], []).append(flips)
+    for model, every in flips_by_budget.items():
         for budget in budgets:
             threat = threat_of(dataset, "full", "modification", with_budget("unit-test", budget))
             fitting = [flips for flips in every if 0 < len(flips) <= threat.edge_budget]
@@ -117,7 +117,7 @@ def perturbations(
             perturbation = edges.perturbation(edges.encode(pairs))
             verify(perturbation, dataset.graph, threat)
             for seed in REPEATS:
-                wanted = PerturbationRequest(
+                request = PerturbationRequest(
                     fingerprint=dataset.fingerprint(),
                     difficulty="full",
                     scenario="modification",
@@ -127,7 +127,7 @@ def perturbations(
                     seed=seed,
                     dataset=dataset.name,
                 )
-                yield wanted, perturbation
+                yield request, perturbation
 
 
 def convert(file: Path, out: Path, budgets: Sequence[float]) -> list[Path]:
@@ -141,12 +141,12 @@ def convert(file: Path, out: Path, budgets: Sequence[float]) -> list[Path]:
             paths[graph, split] = out / f"{graph}-{split}.pt"
             torch.save(graph_of(arrays, graph, split), paths[graph, split])
     every = [None, *budgets]
-    found = (
-        each
+    entries = (
+        entry
         for (graph, split), path in paths.items()
-        for each in perturbations(arrays, path, graph, split, every)
+        for entry in perturbations(arrays, path, graph, split, every)
     )
-    pack = write_pack(out / "flips.npz", found, LICENCE)
+    pack = write_pack(out / "flips.npz", entries, LICENCE)
     return [*paths.values(), pack.path]
 
 

@@ -260,8 +260,10 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
         del request.node.stash[RESULT]  # nothing to replay
     if verdict.passed or reason:
         return verdict
-    kept = _keep(request.node, verdict)
-    return replace(verdict, message="\n".join([verdict.message, *kept.lines])) if kept else verdict
+    saved = _keep(request.node, verdict)
+    return (
+        replace(verdict, message="\n".join([verdict.message, *saved.lines])) if saved else verdict
+    )
 
 
 def _book(item: pytest.Item, result: CaseResult) -> None:
@@ -272,9 +274,9 @@ def _book(item: pytest.Item, result: CaseResult) -> None:
 
     plan, outcome = _run(item.config).plan, result.outcome
     standings = standings_of(outcome, plan.boards, plan.settings.gate)
-    own = case_properties(outcome) + conclusion.case_properties(standings)
+    properties = case_properties(outcome) + conclusion.case_properties(standings)
     others = [entry for entry in item.user_properties if not entry[0].startswith(PREFIX)]
-    item.user_properties[:] = [*others, *own]
+    item.user_properties[:] = [*others, *properties]
     shown = f"drop {outcome.drop:.1%}"
     item.stash[RECORD] |= {"outcome": outcome.to_dict(), "shown": shown}
     item.stash[RESULT] = result
@@ -282,11 +284,11 @@ def _book(item: pytest.Item, result: CaseResult) -> None:
 
 def _keep(item: pytest.Item, verdict: Verdict | None) -> SavedFailure | None:
     """Keep the perturbations that a test failed under, if the settings say so."""
-    kept = _run(item.config).runner.keep(item, item.stash[MODEL], item.stash[RESULT], verdict)
-    if kept is not None:
-        item.stash[KEPT] = kept
-        item.stash[RECORD]["evidence"] = kept.record
-    return kept
+    saved = _run(item.config).runner.keep(item, item.stash[MODEL], item.stash[RESULT], verdict)
+    if saved is not None:
+        item.stash[KEPT] = saved
+        item.stash[RECORD]["evidence"] = saved.record
+    return saved
 
 
 def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -294,8 +296,8 @@ def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
     the user, how to replay it. JUnit files show sections named stdout."""
     judged = item.stash[RECORD].get("verdict")
     if KEPT not in item.stash and (judged is None or judged["result"] != "fail"):
-        kept = _keep(item, None)
-        section = "\n".join(kept.lines) if kept else ""
+        saved = _keep(item, None)
+        section = "\n".join(saved.lines) if saved else ""
     else:
         section = item.stash[KEPT].section if KEPT in item.stash else ""
     if section:

@@ -259,7 +259,7 @@ def _injected(draw: Draw, graph: Data, threat: Threat) -> Perturbation:
 def _row(features: int | Tensor) -> SearchStrategy[Tensor]:
     """Return a strategy for float32 [d]."""
     if isinstance(features, Tensor):
-        return st.integers(0, len(features) - 1).map(lambda place: features[place].float())
+        return st.integers(0, len(features) - 1).map(lambda index: features[index].float())
     columns = st.integers(0, max(0, features - 1))
     values = st.dictionaries(columns, st.integers(-8, 8), max_size=min(features, MOST_VALUES))
     return values.map(lambda drawn: _filled(drawn, features))

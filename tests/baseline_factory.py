@@ -23,7 +23,7 @@ def entry(
     **fields: object,
 ) -> BaselineCase:
     """An entry from which targets are right under the attack, in each repeat; all are without."""
-    bits = tuple(np.packbits(np.array(each, bool)).tobytes() for each in right)
+    bits = tuple(np.packbits(np.array(row, bool)).tobytes() for row in right)
     numbers = [f"{number:04x}" for number in range(len(right))]
     given = {
         "dataset": "d" * 16,
@@ -49,9 +49,9 @@ def accuracies(values: Sequence[float], targets: int = 100, name: str = "w") -> 
     )
 
 
-def saved(kept: Mapping[str, BaselineCase]) -> BaselineFile:
+def saved(cases: Mapping[str, BaselineCase]) -> BaselineFile:
     """A baseline of these entries."""
-    return BaselineFile(entries=kept, versions=VERSIONS)
+    return BaselineFile(entries=cases, versions=VERSIONS)
 
 
 def resealed(file: dict[str, Any]) -> str:
@@ -66,12 +66,12 @@ def entries(draw: st.DrawFn) -> BaselineCase:
     bits = st.lists(st.booleans(), min_size=targets, max_size=targets)
     right = draw(st.lists(bits, min_size=repeats, max_size=repeats))
     digests = st.text("0123456789abcdef", min_size=4, max_size=4)
-    each = st.lists(digests, min_size=repeats, max_size=repeats)
+    digest_lists = st.lists(digests, min_size=repeats, max_size=repeats)
     texts = st.text(max_size=12).map(fit_line)
     return entry(
         right,
-        draw(each),
-        draw(each),
+        draw(digest_lists),
+        draw(digest_lists),
         attack=draw(texts),
         pretrained=draw(st.booleans()),
         threat=draw(texts),

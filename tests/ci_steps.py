@@ -38,14 +38,16 @@ def action() -> dict[str, Any]:
 
 def run_action(folder: Path, given: Mapping[str, str]) -> int:
     """Run the steps of the action in a directory; return the exit code of the first that failed."""
-    inputs = {name: each["default"] for name, each in action()["inputs"].items()} | given
+    inputs = {name: spec["default"] for name, spec in action()["inputs"].items()} | given
     code = 0
     for step in action()["runs"]["steps"]:
         if "run" not in step or not applies(step, inputs, failed=code != 0):
             continue
-        own = {name: _filled(str(value), inputs) for name, value in step.get("env", {}).items()}
-        place = folder / _filled(step.get("working-directory", "."), inputs)
-        ended = _bash(step["run"], place, own, folder)
+        environment = {
+            name: _filled(str(value), inputs) for name, value in step.get("env", {}).items()
+        }
+        directory = folder / _filled(step.get("working-directory", "."), inputs)
+        ended = _bash(step["run"], directory, environment, folder)
         code = code or ended
     return code
 
@@ -62,15 +64,15 @@ def applies(step: Mapping[str, Any], inputs: Mapping[str, str], *, failed: bool)
     always = "always()" in terms
     for term in terms:
         if term != "always()":
-            found = _CONDITION.fullmatch(term)
-            assert found is not None, term
-            name, sign, value = found.groups()
+            match = _CONDITION.fullmatch(term)
+            assert match is not None, term
+            name, sign, value = match.groups()
             if (inputs[name] == value) != (sign == "=="):
                 return False
     return always or not failed
 
 
-def _bash(script: str, place: Path, own: Mapping[str, str], folder: Path) -> int:
+def _bash(script: str, directory: Path, env: Mapping[str, str], folder: Path) -> int:
     stub = folder / "stub" / "python"
     if not stub.exists():
         stub.parent.mkdir(exist_ok=True)
@@ -78,7 +80,7 @@ def _bash(script: str, place: Path, own: Mapping[str, str], folder: Path) -> int
         stub.chmod(0o755)
     environment = {
         **os.environ,
-        **own,
+        **env,
         "PATH": f"{stub.parent}{os.pathsep}{os.environ['PATH']}",
         "CALLS": str(folder / "calls"),
         "REAL_PYTHON": sys.executable,
@@ -87,9 +89,9 @@ def _bash(script: str, place: Path, own: Mapping[str, str], folder: Path) -> int
         "GITHUB_OUTPUT": str(folder / "output"),
     }
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
-    return subprocess.run(command, cwd=place, env=environment, check=False).returncode
+    return subprocess.run(command, cwd=directory, env=environment, check=False).returncode
 
 
 def _filled(text: str, inputs: Mapping[str, str]) -> str:
     known = {f"inputs.{name}": value for name, value in inputs.items()} | CONTEXT
-    return re.sub(r"\$\{\{ ([\w.-]+) \}\}", lambda found: known[found[1]], text)
+    return re.sub(r"\$\{\{ ([\w.-]+) \}\}", lambda match: known[match[1]], text)

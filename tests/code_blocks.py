@@ -74,11 +74,11 @@ def commands_of(block: Block) -> Iterator[Command]:
         yield Command(text, "\n".join(lines[size:]), int(code[1]) if code else 0)
 
 
-def same_output(wanted: str, got: str) -> bool:
+def same_output(expected: str, got: str) -> bool:
     """Whether an output is as shown, but for figures, white space and what `...` stands for."""
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    wanted, got = (FIGURE.sub("0.0", text).strip() + "\n" for text in (wanted, got))
-    return doctest.OutputChecker().check_output(wanted, got, flags)
+    expected, got = (FIGURE.sub("0.0", text).strip() + "\n" for text in (expected, got))
+    return doctest.OutputChecker().check_output(expected, got, flags)
 
 
 def _block(token: Token, before: Token | None) -> Block:

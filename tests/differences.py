@@ -9,11 +9,15 @@ def differences(left: Any, right: Any, path: str = "") -> list[str]:
     """The paths at which two values of JSON differ, with both values in short."""
     if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
         return [
-            each for key in left for each in differences(left[key], right[key], f"{path}/{key}")
+            difference
+            for key in left
+            for difference in differences(left[key], right[key], f"{path}/{key}")
         ]
     if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         pairs = enumerate(zip(left, right, strict=True))
-        return [each for at, pair in pairs for each in differences(*pair, f"{path}/{at}")]
+        return [
+            difference for at, pair in pairs for difference in differences(*pair, f"{path}/{at}")
+        ]
     return [] if left == right else [f"{path}: {left!s:.100} is not {right!s:.100}"]
 
 
@@ -21,5 +25,5 @@ def timeless(value: Any) -> Any:
     """Remove what differs between runs: durations, and hits of the store."""
     if isinstance(value, dict):
         left_out = {"seconds", "training_seconds", "from_store", "origins", "digest", "date"}
-        return {key: timeless(each) for key, each in value.items() if key not in left_out}
-    return [timeless(each) for each in value] if isinstance(value, list) else value
+        return {key: timeless(item) for key, item in value.items() if key not in left_out}
+    return [timeless(item) for item in value] if isinstance(value, list) else value

@@ -74,8 +74,10 @@ def victim_on(graph: Data, module: type[nn.Module] = PooledGcn, seed: int = 0) -
 
 def union_of(sizes: list[int], edges: list[list[tuple[int, int]]], *, seed: int = 0) -> Data:
     """Graphs of these numbers of nodes and these edges, in their own numbers; random features."""
-    starts = [sum(sizes[:place]) for place in range(len(sizes))]
-    ends = [(a + s, b + s) for s, own in zip(starts, edges, strict=True) for a, b in own]
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    ends = [
+        (a + s, b + s) for s, graph_edges in zip(starts, edges, strict=True) for a, b in graph_edges
+    ]
     both = sorted([*ends, *((b, a) for a, b in ends)])
     generator = torch.Generator().manual_seed(seed)
     return Data(

@@ -29,7 +29,7 @@ class Elsewhere(torch.Tensor):
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> Elsewhere:
         strided = held.layout == torch.strided
-        made = torch.Tensor._make_wrapper_subclass(
+        tensor = torch.Tensor._make_wrapper_subclass(
             cls,
             held.shape,
             dtype=held.dtype,
@@ -37,8 +37,8 @@ class Elsewhere(torch.Tensor):
             requires_grad=False,
             **({"strides": held.stride()} if strided else {}),
         )
-        made.held = held
-        return made
+        tensor.held = held
+        return tensor
 
     @property
     def layout(self) -> torch.layout:
@@ -64,8 +64,8 @@ class Elsewhere(torch.Tensor):
 def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Run an operation on the held values, where its operands are on one device."""
     name = func._schema.name.removeprefix("aten::")
-    tensors = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, torch.Tensor)]
-    there = [each for each in tensors if isinstance(each, Elsewhere)]
+    tensors = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+    there = [tensor for tensor in tensors if isinstance(tensor, Elsewhere)]
     target = kwargs.get("device")
     target = None if target is None else torch.device(target)
     if name not in MOVING:
@@ -83,7 +83,9 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     result = func(*tree_map(_held, args), **tree_map(_held, held))
     if not to_device:
         return result
-    known = {id(each.held): each for each in there}  # of operations that write into an operand
+    known = {
+        id(operand.held): operand for operand in there
+    }  # of operations that write into an operand
 
     def there_too(value: Any) -> Any:
         plain = isinstance(value, torch.Tensor) and not isinstance(value, Elsewhere)
@@ -95,13 +97,15 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _check(name: str, args: Any, tensors: list[torch.Tensor], there: list[Elsewhere]) -> None:
-    here = [each for each in tensors if not isinstance(each, Elsewhere) and each.dim() > 0]
-    if not there or not here:
+    on_cpu = [
+        tensor for tensor in tensors if not isinstance(tensor, Elsewhere) and tensor.dim() > 0
+    ]
+    if not there or not on_cpu:
         return
     if name in INDEXING and isinstance(args[0], Elsewhere):
         values = args[2:3]
-        here = [each for each in here if any(each is value for value in values)]
-        if not here:
+        on_cpu = [tensor for tensor in on_cpu if any(tensor is value for value in values)]
+        if not on_cpu:
             return
     msg = f"{name}: expected all tensors to be on the same device, but found the device and the cpu"
     raise RuntimeError(msg)
@@ -121,8 +125,8 @@ class _Functions(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        wanted = kwargs.get("device")
-        there = wanted is not None and torch.device(wanted) == DEVICE
+        device = kwargs.get("device")
+        there = device is not None and torch.device(device) == DEVICE
         if there and func in (torch.tensor, torch.as_tensor):
             return func(*args, **{**kwargs, "device": "cpu"}).to(DEVICE)
         if func is torch.searchsorted and isinstance(args[0], Elsewhere):

@@ -37,7 +37,7 @@ def new_digest(file: dict[str, Any], kind: type[msgspec.Struct]) -> str | None:
         kind: of its content.
     """
     head = ("kind", "format", "grb_check", "digest", "summary")
-    fields = {name: each for name, each in file.items() if name not in head}
+    fields = {name: value for name, value in file.items() if name not in head}
     try:
         msgspec.convert(fields, kind)
         return digest_of(fields)
@@ -69,10 +69,10 @@ def byte_mutants(raw: bytes, number: int, seed: int) -> Iterator[bytes]:
     for _ in range(number):
         content = bytearray(raw)
         for _ in range(rng.choice((1, 1, 1, 3, 10))):
-            place, length = rng.randrange(len(content)), rng.choice((1, 1, 5, 50))
+            index, length = rng.randrange(len(content)), rng.choice((1, 1, 5, 50))
             some = bytes(rng.randrange(256) for _ in range(length))
-            content[place : place + rng.choice((0, length))] = rng.choice(
-                (some, b"", bytes(content[place : place + length]) * 2)
+            content[index : index + rng.choice((0, length))] = rng.choice(
+                (some, b"", bytes(content[index : index + length]) * 2)
             )
         yield bytes(content[: rng.choice((len(content), rng.randrange(len(content) + 1)))])
 
@@ -96,7 +96,7 @@ def npz_mutants(raw: bytes, number: int, seed: int) -> Iterator[bytes]:
                 _mutate(head, rng)
             changed[HEAD] = _text(head).encode("utf-8", "surrogatepass")
         else:
-            name = rng.choice([each for each in members if each != HEAD])
+            name = rng.choice([member for member in members if member != HEAD])
             changed[name] = _npy(rng)
             if not rng.randrange(4):
                 del changed[name]
@@ -158,8 +158,8 @@ def _near(value: Any, rng: random.Random) -> Any:
     if isinstance(value, (int, float)):
         return value + rng.choice((1, -1, 0.001, 100))
     if isinstance(value, str) and value:
-        place = rng.randrange(len(value))
-        return value[:place] + rng.choice("0a9 /") + value[place + 1 :]
+        index = rng.randrange(len(value))
+        return value[:index] + rng.choice("0a9 /") + value[index + 1 :]
     if isinstance(value, list):
         return rng.sample(value, len(value)) + value[: rng.randrange(2)]
     return value
@@ -168,8 +168,8 @@ def _near(value: Any, rng: random.Random) -> Any:
 def _containers(value: Any) -> Iterator[Any]:
     if isinstance(value, (dict, list)) and value:
         yield value
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _containers(each)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _containers(item)
 
 
 def _values(value: Any) -> Iterator[Any]:

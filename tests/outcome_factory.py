@@ -44,14 +44,14 @@ def outcome(
     repeats = [
         Measurement(
             seed=seed,
-            victim=scores(*own),
+            victim=scores(*pair),
             references={name: scores(*pairs[seed]) for name, pairs in references.items()},
             spent={"injected_nodes": 8},
             from_store=False,
             seconds=1.5,
             training_seconds=0.5,
         )
-        for seed, own in enumerate(victim)
+        for seed, pair in enumerate(victim)
     ]
     return Outcome(
         case=case,

@@ -9,7 +9,7 @@ import pytest
 TINY = ("--grb-dataset=./tiny", "--grb-repeats=1")
 QUICK = (*TINY, "--grb-model=models:build", "--grb-attack=rnd", "--grb-difficulty=easy")
 # Needs no training, and loses accuracy whatever the attack is.
-BRITTLE = tuple(each.replace("models:build", "build=attacks:brittle") for each in QUICK)
+BRITTLE = tuple(option.replace("models:build", "build=attacks:brittle") for option in QUICK)
 # Two cases that pass, of a model that needs no training.
 UNTRAINED = (
     *TINY,

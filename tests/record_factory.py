@@ -64,7 +64,7 @@ SETTINGS: dict[str, Any] = {
     "data": [],
     "download": False,
     "difficulties": ["easy", "medium", "hard"],
-    "attacks": ["/".join(each) for each in ATTACKS],
+    "attacks": ["/".join(pair) for pair in ATTACKS],
     "budgets": [],
     "patterns": [],
     "repeats": 3,
@@ -99,13 +99,13 @@ def compared(result: str, **rest: Any) -> Comparison:
 
 def entry(
     case: Case,
-    made: Outcome | None,
+    case_outcome: Outcome | None,
     gate: Gate | None = None,
     comparison: Comparison | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
     """Return a judged case of a record; `changes` go last."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": case.id,
         "node_id": f"{node_path(case)}::test_attack[{case.cell}]",
         "result": "error",
@@ -114,58 +114,67 @@ def entry(
         "outcome": None,
         "evidence": None,
     }
-    if made is not None:
-        verdict = judge(made, gate or Gate(max_drop=0.3), comparison)
+    if case_outcome is not None:
+        verdict = judge(case_outcome, gate or Gate(max_drop=0.3), comparison)
         passed = verdict.passed
-        found |= {
+        fields |= {
             "result": "pass" if passed else "fail",
             "message": "" if passed else verdict.message,
             "verdict": asdict(verdict),
-            "outcome": msgspec.to_builtins(made),
+            "outcome": msgspec.to_builtins(case_outcome),
         }
         if not passed:
-            found["evidence"] = {
+            fields["evidence"] = {
                 "artifact": f".grb_check/evidence/{case.attack}.npz",
                 "replay": f"python -m grb_check replay .grb_check/evidence/{case.attack}.npz",
                 "smallest": None,
             }
-    return found | changes
+    return fields | changes
 
 
 def measured(case: Case, drop: float, model: str = "gcn", clean: float = 0.8) -> Outcome:
     """Return an outcome of three repeats around that drop."""
-    own = [(clean, round(clean * (1 - each), 2)) for each in (drop - 0.02, drop, drop + 0.02)]
-    return outcome(own, [(0.8, 0.64)] * 3, case, model)
+    scores = [(clean, round(clean * (1 - share), 2)) for share in (drop - 0.02, drop, drop + 0.02)]
+    return outcome(scores, [(0.8, 0.64)] * 3, case, model)
 
 
 def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]:
     """Return the fields of a record of these cases, as in its file; `changes` go last."""
-    with_figures = [each for each in cases if each["outcome"] and is_node_id(each["node_id"])]
-    labels = dict.fromkeys(each["outcome"]["model"] for each in with_figures) or ["gcn"]
+    with_figures = [
+        case_fields
+        for case_fields in cases
+        if case_fields["outcome"] and is_node_id(case_fields["node_id"])
+    ]
+    labels = dict.fromkeys(case_fields["outcome"]["model"] for case_fields in with_figures) or [
+        "gcn"
+    ]
     settings = SETTINGS | {
         "models": [
             {
-                "label": each,
-                "target": f"mypkg:{each}",
+                "label": label,
+                "target": f"mypkg:{label}",
                 "args": "{}",
                 "source": "",
                 "file": "models.py",
                 "line": 7,
             }
-            for each in labels
+            for label in labels
         ]
     }
-    rows = [msgspec.convert(_encodable(each), CaseRecord) for each in cases]
+    rows = [msgspec.convert(_encodable(case_fields), CaseRecord) for case_fields in cases]
     missing = changes.get("missing", ())
-    planned = [each["node_id"] for each in changes.get("planned", ())]
+    planned = [planned_case["node_id"] for planned_case in changes.get("planned", ())]
     every = dict.fromkeys([*(row.node_id for row in rows), *missing, *planned])
     built_in = [case for node_id in every if (case := case_of(node_id)) is not None]
-    for name, own in (
-        ("datasets", [each.dataset for each in built_in]),
-        ("attacks", [f"{each.scenario}/{each.attack}" for each in built_in]),
+    for name, values in (
+        ("datasets", [built_in_case.dataset for built_in_case in built_in]),
+        (
+            "attacks",
+            [f"{built_in_case.scenario}/{built_in_case.attack}" for built_in_case in built_in],
+        ),
     ):
-        settings[name] = list(dict.fromkeys([*SETTINGS[name], *own]))
-    made = record_of(
+        settings[name] = list(dict.fromkeys([*SETTINGS[name], *values]))
+    full_record = record_of(
         msgspec.convert(_encodable(settings), RunSettings),
         rows,
         missing=missing,
@@ -174,7 +183,7 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
         baseline=None,
         environment=ENVIRONMENT,
     )
-    fields: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(made)))
+    fields: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(full_record)))
     return {**fields, "cases": list(cases), **changes}
 
 
@@ -183,9 +192,9 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
-        return {_encodable(name): _encodable(each) for name, each in value.items()}
+        return {_encodable(name): _encodable(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_encodable(each) for each in value]
+        return [_encodable(item) for item in value]
     return value
 
 
@@ -251,10 +260,10 @@ def rich() -> dict[str, Any]:
     unsure = compared("inconclusive", repeats_needed=9, unit="repeats", n=3, p=0.08)
     entries[8] = entry(cases[8], measured(cases[8], 0.09), comparison=unsure)
     doubted = measured(cases[13], 0.02)
-    found = (finding("no-effect", 1.2), finding("transfer-stronger", 0.09))
+    findings = (finding("no-effect", 1.2), finding("transfer-stronger", 0.09))
     doubted = replace(
         doubted,
-        repeats=tuple(replace(each, diagnostics=found) for each in doubted.repeats),
+        repeats=tuple(replace(repeat, diagnostics=findings) for repeat in doubted.repeats),
         warnings=("the model gives the same answer whatever the edges are",),
     )
     entries[13] = entry(
@@ -275,7 +284,7 @@ def rich() -> dict[str, Any]:
             together=[joint("synthetic-cora", "fail", loss=3.1, low=2.2)],
             notes=["the baseline was made with torch 2.12.0"],
         ),
-        planned=[{"id": each["id"], "node_id": each["node_id"]} for each in [*entries, gone]],
+        planned=[{"id": row["id"], "node_id": row["node_id"]} for row in [*entries, gone]],
         ranks=record(entries)["ranks"] | _ranks(),
     )
 

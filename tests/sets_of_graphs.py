@@ -17,15 +17,15 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 @st.composite
 def graph_batches(draw: Draw, max_graphs: int = 6, max_nodes: int = 7) -> Batch:
     """2 to `max_graphs` graphs of 1 to `max_nodes` nodes, from no edge to complete; 3 features."""
-    made: list[Data] = []
+    graphs: list[Data] = []
     for label in draw(st.lists(st.integers(0, 1), min_size=2, max_size=max_graphs)):
         num_nodes = draw(st.integers(1, max_nodes))
         possible = list(combinations(range(num_nodes), 2))
         edges = draw(st.lists(st.sampled_from(possible), unique=True)) if possible else []
         seed = draw(st.integers(0, 2**16))
         x = torch.rand((num_nodes, 3), generator=torch.Generator().manual_seed(seed))
-        made.append(graph_of(num_nodes, edges, x=x, y=torch.tensor([label])))
-    return Batch.from_data_list(made)
+        graphs.append(graph_of(num_nodes, edges, x=x, y=torch.tensor([label])))
+    return Batch.from_data_list(graphs)
 
 
 def rings_and_triangles(count: int, *, seed: int = 0) -> Batch:
@@ -37,7 +37,7 @@ def rings_and_triangles(count: int, *, seed: int = 0) -> Batch:
     generator = torch.Generator().manual_seed(seed)
     ring = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)]
     triangles = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)]
-    made: list[Data] = []
+    graphs: list[Data] = []
     for label in (torch.arange(count) % 2).tolist():
         order = torch.randperm(6, generator=generator).tolist()
         edges = [(order[a], order[b]) for a, b in (triangles if label else ring)]
@@ -45,5 +45,5 @@ def rings_and_triangles(count: int, *, seed: int = 0) -> Batch:
         colour = torch.tensor([0, 0, 0, 1, 1, 1] if label else [0, 1, 0, 1, 0, 1])
         x = torch.rand((6, 3), generator=generator) / 5
         x[order, colour] += 1
-        made.append(graph_of(6, edges, x=x, y=torch.tensor([label])))
-    return Batch.from_data_list(made)
+        graphs.append(graph_of(6, edges, x=x, y=torch.tensor([label])))
+    return Batch.from_data_list(graphs)

@@ -24,9 +24,9 @@ def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) ->
             return ini[name], INI
         return MISSING, DEFAULT
 
-    here = tmp_path / "sub"
-    here.mkdir(exist_ok=True)
-    return read(lookup, tmp_path, here, AttackRegistry(), RegisteredNames())
+    folder = tmp_path / "sub"
+    folder.mkdir(exist_ok=True)
+    return read(lookup, tmp_path, folder, AttackRegistry(), RegisteredNames())
 
 
 def bare(**given: Any) -> Settings:

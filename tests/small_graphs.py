@@ -18,8 +18,8 @@ def community_dataset(*, num_nodes: int = 120, seed: int = 0) -> Dataset:
     x[torch.arange(num_nodes), y] += 1.5
     first = torch.randint(1, num_nodes, (4 * num_nodes,), generator=generator)
     second = torch.randint(1, num_nodes, (4 * num_nodes,), generator=generator)
-    kept = (y[first] == y[second]) & (first != second)
-    edge_index = undirected(torch.stack([first[kept], second[kept]]))
+    same_label = (y[first] == y[second]) & (first != second)
+    edge_index = undirected(torch.stack([first[same_label], second[same_label]]))
     order = torch.randperm(num_nodes, generator=generator)
     cut, end = num_nodes // 2, 2 * num_nodes // 3
     parts = order[end:].tensor_split(3)

@@ -17,8 +17,8 @@ def write_and_read(folder: Path, number: int) -> int:
     store, wrong = Store(folder), 0
     for _ in range(20):
         store.save_arrays(KEY, {"a": np.full(20_000, number)})
-        found = store.load_arrays(KEY)
-        wrong += found is None or len(set(found["a"].tolist())) != 1
+        arrays = store.load_arrays(KEY)
+        wrong += arrays is None or len(set(arrays["a"].tolist())) != 1
     return wrong
 
 
@@ -27,7 +27,7 @@ def count_up(folder: Path, times: int) -> None:
     store = Store(folder)
     for _ in range(times):
         with store.lock(KEY):
-            found = store.load_arrays(KEY)
-            count = 0 if found is None else int(found["count"])
+            arrays = store.load_arrays(KEY)
+            count = 0 if arrays is None else int(arrays["count"])
             time.sleep(0.01)
             store.save_arrays(KEY, {"count": np.array(count + 1)})

@@ -63,8 +63,8 @@ def test_every_input_is_described_optional_and_used() -> None:
     """Each has a default, and a step that reads it."""
     inputs, body = action()["inputs"], str(action()["runs"])
     assert set(re.findall(r"inputs\.([\w-]+)", body)) == set(inputs)
-    assert all(each["description"].endswith(".") for each in inputs.values())
-    assert all("default" in each for each in inputs.values())
+    assert all(spec["description"].endswith(".") for spec in inputs.values())
+    assert all("default" in spec for spec in inputs.values())
 
 
 def test_inputs_reach_the_shell_as_variables_alone() -> None:
@@ -100,7 +100,7 @@ def test_the_action_passes_and_fails_as_the_gate(
     """With the reports and the artifact's name in both cases."""
     args = f"{INPUTS['args']} --grb-min-clean={floor}"
     assert run_action(project, {**INPUTS, **more, "args": args}) == code
-    assert {each.name for each in (project / "grb-report").iterdir()} == files
+    assert {path.name for path in (project / "grb-report").iterdir()} == files
     (model,) = read(project / "grb-report" / "run.json").settings.models
     assert (model.label, model.args) == ("net", "{'width': 8}")
     assert (project / "output").read_text() == f"artifact={artifact}\n"
@@ -180,8 +180,10 @@ def test_a_comment_is_due_when_the_verdicts_changed(
 ) -> None:
     """And the first one when a run fails; other jobs' comments, and quotes, do not count."""
     path = recorded / "comments.json"
-    found = [{"viewerDidAuthor": True, "body": body} for body in comments]
-    path.write_text(json.dumps({"comments": [*found, {"viewerDidAuthor": False, "body": HEAD}]}))
+    own_comments = [{"viewerDidAuthor": True, "body": body} for body in comments]
+    path.write_text(
+        json.dumps({"comments": [*own_comments, {"viewerDidAuthor": False, "body": HEAD}]})
+    )
     for name, value in {"COMMENTS": str(path), "GITHUB_REPOSITORY": "me/it"}.items():
         monkeypatch.setenv(name, value)
     (recorded / "stub").mkdir()

@@ -43,9 +43,9 @@ def test_options_and_commands_exist(path: Path) -> None:
 @pytest.mark.parametrize("text", BLOCKS)
 def test_inputs_of_a_block_exist(text: str) -> None:
     """Those of the action."""
-    for each in _walk(yaml.safe_load(text)):
-        if "OWNER/grb_check" in str(each.get("uses", "")):
-            assert set(each["with"]) <= set(action()["inputs"])
+    for step in _walk(yaml.safe_load(text)):
+        if "OWNER/grb_check" in str(step.get("uses", "")):
+            assert set(step["with"]) <= set(action()["inputs"])
 
 
 @pytest.mark.parametrize("text", BLOCKS)
@@ -70,5 +70,5 @@ def _walk(value: Any) -> Iterator[dict[str, Any]]:
         yield value
         value = list(value.values())
     if isinstance(value, list):
-        for each in value:
-            yield from _walk(each)
+        for item in value:
+            yield from _walk(item)

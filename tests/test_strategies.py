@@ -125,10 +125,12 @@ def test_edge_flips_are_at_most_so_many(drawn: Draw, graph: Data, most: int) -> 
 @given(drawn=st.data(), graph=strategies.graphs())
 def test_injections_are_at_most_so_large(drawn: Draw, graph: Data) -> None:
     """Nodes, edges at each, and values."""
-    found = drawn.draw(strategies.injections(graph, nodes=3, edges=1, feature_range=(0.5, 2)))
-    assert found.injected_x.shape[0] <= 3
-    assert bool(((found.injected_x >= 0.5) & (found.injected_x <= 2)).all())
-    assert int(torch.bincount(found.injected_edges[0], minlength=1).max()) <= 1
+    perturbation = drawn.draw(
+        strategies.injections(graph, nodes=3, edges=1, feature_range=(0.5, 2))
+    )
+    assert perturbation.injected_x.shape[0] <= 3
+    assert bool(((perturbation.injected_x >= 0.5) & (perturbation.injected_x <= 2)).all())
+    assert int(torch.bincount(perturbation.injected_edges[0], minlength=1).max()) <= 1
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,8 @@ def ready(noise: float = 0.0) -> TrainedModel:
 
 
 def trial(attack: object, folder: Path | None = None, dataset: Dataset = DATASET) -> Trial:
-    own = OwnModels(dataset, dataset.fingerprint(), Store(folder), CPU)
-    return Trial(own, attack, THREAT, CASE, 0)  # type: ignore[arg-type]
+    models = OwnModels(dataset, dataset.fingerprint(), Store(folder), CPU)
+    return Trial(models, attack, THREAT, CASE, 0)  # type: ignore[arg-type]
 
 
 def entries(folder: Path) -> set[str]:

@@ -116,10 +116,10 @@ def measure(column: Column) -> Row:
         except GrbCheckError as error:
             append_rows(column.out, [head | {"error": f"{type(error).__name__}: {error}"}])
             continue
-        found = _rows(outcome, clock if rows == 0 else None)
+        columns = _rows(outcome, clock if rows == 0 else None)
         memory = {"loaded_mib": loaded, "peak_mib": peak_mib()}
-        append_rows(column.out, [head | row | memory for row in found])
-        rows += len(found)
+        append_rows(column.out, [head | row | memory for row in columns])
+        rows += len(columns)
     return {"rows": rows}
 
 

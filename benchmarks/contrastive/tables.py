@@ -75,13 +75,13 @@ def accuracies(rows: Sequence[Row], task: Task) -> Table:
     for model in dict.fromkeys(model for _, model in by_column):
         of_model = {name: by_column.get((name, model), {}) for name in datasets}
         labels = dict.fromkeys(label for cells in of_model.values() for label in cells)
-        for label in [*(each for each in labels if each != MIN), MIN]:
+        for label in [*(attack for attack in labels if attack != MIN), MIN]:
             line: Row = {"model": model, "attack": label}
             for name, cells in of_model.items():
                 line[name] = _shown(cells.get(label))
                 line[f"{name}, paper"] = _shown(_of_paper(task, model, label, name))
             lines.append(line)
-    columns = [each for name in datasets for each in (name, f"{name}, paper")]
+    columns = [column for name in datasets for column in (name, f"{name}, paper")]
     return lines, ["model", "attack", *columns]
 
 
@@ -152,26 +152,26 @@ def costs(rows: Sequence[Row], task: Task) -> Table:
     reference GCN; and the training of these two, in the first column that needs them.
     """
     lines = []
-    for (name, model), own in grouped(rows, ("dataset", "model")).items():
-        training = mean(row.get("training_seconds") for row in own)
-        pretraining = mean(row.get("pretraining_seconds") for row in own)
+    for (name, model), model_rows in grouped(rows, ("dataset", "model")).items():
+        training = mean(row.get("training_seconds") for row in model_rows)
+        pretraining = mean(row.get("pretraining_seconds") for row in model_rows)
         line: Row = {
             "dataset": name,
             "model": model,
-            "seeds": len({row["seed"] for row in own}),
+            "seeds": len({row["seed"] for row in model_rows}),
             "training": training if pretraining is None else pretraining,
         }
         if training is not None and pretraining is not None:
             line["probing and checks"] = round(training - pretraining, 2)
-        attacks = grouped(own, ("attack",))
+        attacks = grouped(model_rows, ("attack",))
         line |= {
             _label(str(attack), task): mean(row["seconds"] for row in of_attack)
             for (attack,), of_attack in attacks.items()
         }
         line["column"] = round(
-            sum(row["seconds"] + row.get("training_seconds", 0) for row in own), 1
+            sum(row["seconds"] + row.get("training_seconds", 0) for row in model_rows), 1
         )
-        peaks = [row["peak_mib"] for row in own if row.get("peak_mib") is not None]
+        peaks = [row["peak_mib"] for row in model_rows if row.get("peak_mib") is not None]
         line["peak MiB"] = max(peaks, default=None)
         lines.append(line)
     labels = [_label(attack, task) for attack in dict.fromkeys(row["attack"] for row in rows)]
@@ -182,11 +182,11 @@ def costs(rows: Sequence[Row], task: Task) -> Table:
 def _by_column(rows: Sequence[Row], task: Task) -> dict[tuple[str, str], dict[str, Cell]]:
     """Return (dataset, model) -> the paper's name of a row -> our cell, in the paper's order."""
     order = [CLEAN, *task.attacks]
-    found = {}
-    for (dataset, model), own in grouped(rows, ("dataset", "model")).items():
-        clean = {row["seed"]: row["clean"] for row in own}
+    cells_by_column = {}
+    for (dataset, model), model_rows in grouped(rows, ("dataset", "model")).items():
+        clean = {row["seed"]: row["clean"] for row in model_rows}
         cells = {CLEAN: Cell(_figure(clean.values()))}
-        for (attack,), of_attack in grouped(own, ("attack",)).items():
+        for (attack,), of_attack in grouped(model_rows, ("attack",)).items():
             cells[_label(str(attack), task)] = Cell(
                 _figure(row["attacked"] for row in of_attack),
                 _figure(row["drop"] for row in of_attack),
@@ -194,12 +194,12 @@ def _by_column(rows: Sequence[Row], task: Task) -> dict[tuple[str, str], dict[st
         attacked = [cell for cell in cells.values() if cell.drop is not None]
         cells[MIN] = min(attacked, key=lambda cell: cell.accuracy.mean)
         known = {label: cells[label] for label in order if label in cells}
-        found[str(dataset), str(model)] = known | cells
-    return found
+        cells_by_column[str(dataset), str(model)] = known | cells
+    return cells_by_column
 
 
 def _figure(fractions: Iterable[float]) -> Figure:
-    return over_repeats(average, [[100 * each for each in fractions]])
+    return over_repeats(average, [[100 * fraction for fraction in fractions]])
 
 
 def _label(attack: str, task: Task) -> str:

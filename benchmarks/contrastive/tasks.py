@@ -37,9 +37,9 @@ class Task:
     attacks: Mapping[str, str]
     transductive: bool
 
-    def dataset(self, asked: str) -> str:
+    def dataset(self, spec: str) -> str:
         """Return the project's name; an unknown one may be any dataset of the project."""
-        return self.datasets.get(asked.lower(), asked)
+        return self.datasets.get(spec.lower(), spec)
 
     def target(self, model: str) -> str:
         """Return `pkg.module:attr` of a model, which may also be given in this form."""
@@ -53,13 +53,13 @@ class Task:
             )
         return Places(folders=(folder,))
 
-    def source(self, asked: str, folder: Path) -> Source:
+    def source(self, spec: str, folder: Path) -> Source:
         """Return the source of a dataset.
 
         Raises:
             UsageError: there is none of that name.
         """
-        return find(self.dataset(asked), self.places(folder))
+        return find(self.dataset(spec), self.places(folder))
 
 
 NODES: Final = Task(
@@ -123,5 +123,5 @@ def title(task: Task, model: str) -> str:
 def printed(task: Task, model: str, row: str, dataset: str) -> list[float] | None:
     """Return the paper's figures of a factory on a dataset of the project; None if it has none."""
     rows = paper_figures(task).get(title(task, model), {})
-    found: list[float] | None = rows.get(row, {}).get(task.printed.get(dataset, ""))
-    return found
+    figures: list[float] | None = rows.get(row, {}).get(task.printed.get(dataset, ""))
+    return figures

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each variant of the pool: coverage over its cases, and the worst case."""
     with np.load(options.pool) as arrays:
-        for name in (each.removeprefix("after/") for each in arrays if each.startswith("after/")):
+        for name in (key.removeprefix("after/") for key in arrays if key.startswith("after/")):
             before, after = (arrays[f"{side}/{name}"] for side in ("before", "after"))
             row: Row = {"pool": options.pool.stem, "variant": name}
             for n in options.repeats:

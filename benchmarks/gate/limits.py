@@ -52,21 +52,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def least_robust(outcome: Outcome) -> float:
     """Return the largest mean drop of an undefended reference."""
-    found = outcome.references.items()
-    return max(statistics.fmean(each.drops) for name, each in found if name in UNDEFENDED)
+    references = outcome.references.items()
+    return max(statistics.fmean(scores.drops) for name, scores in references if name in UNDEFENDED)
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Yield the prior that fits, the faults with their effect, and a row for each kind of
     references and number of repeats."""
     measured = Measured(options.folder, options.measured)
-    ordinary = {name: measured.outcomes(name, each) for name, each in ARCHITECTURES.items()}
-    planted = {name: measured.outcomes(name, each) for name, each in FAULTS.items()}
-    for name, made in planted.items():
-        worst = max(CASES, key=lambda case: made[case].drop - least_robust(made[case]))
-        beyond = made[worst].drop - least_robust(made[worst])
+    ordinary = {name: measured.outcomes(name, factory) for name, factory in ARCHITECTURES.items()}
+    planted = {name: measured.outcomes(name, factory) for name, factory in FAULTS.items()}
+    for name, outcomes in planted.items():
+        worst = max(CASES, key=lambda case: outcomes[case].drop - least_robust(outcomes[case]))
+        beyond = outcomes[worst].drop - least_robust(outcomes[worst])
         yield {"fault": name, "beyond every reference": round(100 * beyond, 1), "in": worst.id}
-    different = list({_drops(each): each for each in ordinary.values()}.values())
+    different = list(
+        {
+            _drops(architecture_outcomes): architecture_outcomes
+            for architecture_outcomes in ordinary.values()
+        }.values()
+    )
     yield prior(different)
     rng = np.random.default_rng(0)
     of_run: Draw = lambda count: rng.choice(20, min(count, 5), replace=False).tolist()  # noqa: E731
@@ -83,13 +88,15 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 
 def table(rows: Sequence[Row]) -> str:
     """Return the kinds of references side by side, and the faults."""
-    found = [row for row in rows if "references" in row]
+    reference_rows = [row for row in rows if "references" in row]
     turned: list[Row] = [
         {
             "": key,
-            **{f"{row['references']}, {row['repeats']} repeats": row[key] for row in found},
+            **{
+                f"{row['references']}, {row['repeats']} repeats": row[key] for row in reference_rows
+            },
         }
-        for key in found[0]
+        for key in reference_rows[0]
         if key not in ("references", "repeats")
     ]
     faults = [row for row in rows if "fault" in row]
@@ -103,16 +110,18 @@ def prior(models: Sequence[Outcomes]) -> Row:
     and d_0 degrees of freedom.
     """
     ratios = []
-    for made in models:
+    for outcomes in models:
         for case in CASES:
-            sides = [(each.victim.clean, each.victim.attacked) for each in made[case].repeats]
-            expected = (drop_variance(*side, made[case].targets) for side in sides)
-            spread = statistics.variance(made[case].drops)
+            sides = [
+                (repeat.victim.clean, repeat.victim.attacked) for repeat in outcomes[case].repeats
+            ]
+            expected = (drop_variance(*side, outcomes[case].targets) for side in sides)
+            spread = statistics.variance(outcomes[case].drops)
             ratios.append(max(spread / statistics.fmean(expected), LEAST))
-    freedom = len(made[case].repeats) - 1
+    freedom = len(outcomes[case].repeats) - 1
     scale, prior_freedom = max(
         ((c, d) for c in np.arange(0.3, 2.0, 0.05) for d in np.arange(1.0, 12.0, 0.25)),
-        key=lambda each: float(f.logpdf(ratios, freedom, each[1], scale=each[0]).sum()),
+        key=lambda pair: float(f.logpdf(ratios, freedom, pair[1], scale=pair[0]).sum()),
     )
     return {"prior": len(ratios), "scale": round(scale, 2), "freedom": round(prior_freedom, 2)}
 
@@ -123,10 +132,10 @@ def _beside(outcome: Outcome, trainings: Sequence[int]) -> Outcome:
         outcome,
         shipped={
             name: Reference(
-                clean=tuple(each.clean[at] for at in trainings),
-                attacked=tuple(each.attacked[at] for at in trainings),
+                clean=tuple(reference.clean[at] for at in trainings),
+                attacked=tuple(reference.attacked[at] for at in trainings),
             )
-            for name, each in outcome.shipped.items()
+            for name, reference in outcome.shipped.items()
             if name in UNDEFENDED
         },
     )
@@ -135,8 +144,8 @@ def _beside(outcome: Outcome, trainings: Sequence[int]) -> Outcome:
 def _judged(outcome: Outcome, count: int, trainings: Draw) -> tuple[Verdict, Outcome]:
     """The verdict of a run of that many repeats, which may ask for all, and what it is based on."""
 
-    def result(made: Outcome, more: bool) -> CaseResult:
-        beside = _beside(made, trainings(len(made.repeats)))
+    def result(case_outcome: Outcome, more: bool) -> CaseResult:
+        beside = _beside(case_outcome, trainings(len(case_outcome.repeats)))
         further = (lambda: result(outcome, False)) if more else None
         return CaseResult(outcome=beside, results=(), further=further)
 
@@ -150,25 +159,25 @@ def _fails(outcome: Outcome, count: int, trainings: Draw) -> bool:
     return not _judged(outcome, count, trainings)[0].passed
 
 
-def _runs(made: Outcome, count: int) -> list[Outcome]:
+def _runs(outcome: Outcome, count: int) -> list[Outcome]:
     """Return runs that begin with that many repeats, other ones each, and may have all."""
-    every = made.repeats
+    every = outcome.repeats
     return [
-        replace(made, repeats=every[at:] + every[:at])
+        replace(outcome, repeats=every[at:] + every[:at])
         for at in range(0, len(every) - count + 1, count)
     ]
 
 
-def _exists(made: Outcome) -> bool:
+def _exists(outcome: Outcome) -> bool:
     """Whether a model can lose 10 points more than the references: one that guesses loses most."""
-    return least_robust(made) + WORSE <= relative_drop(made.clean, made.majority)
+    return least_robust(outcome) + WORSE <= relative_drop(outcome.clean, outcome.majority)
 
 
 def _ordinary(models: Mapping[str, Outcomes], count: int, trainings: Draw) -> Row:
     failed, again, unlimited, above, names = 0, 0, 0, [], []
-    for name, made in models.items():
-        for run in zip(*(_runs(made[case], count) for case in CASES), strict=True):
-            judged = [_judged(each, count, trainings) for each in run]
+    for name, outcomes in models.items():
+        for run in zip(*(_runs(outcomes[case], count) for case in CASES), strict=True):
+            judged = [_judged(outcome, count, trainings) for outcome in run]
             fails = [not verdict.passed for verdict, _ in judged]
             failed += any(fails)
             again += any(len(used.repeats) > count for _, used in judged)
@@ -190,14 +199,14 @@ def _ordinary(models: Mapping[str, Outcomes], count: int, trainings: Draw) -> Ro
 def _simulated(models: Sequence[Outcomes], count: int, runs: int, trainings: Draw) -> Row:
     rng = np.random.default_rng(0)
     alarms, missed, cases, every = 0, 0, 0, len(models) * len(CASES)
-    for made in models:
-        possible = [case for case in CASES if _exists(made[case])]
+    for outcomes in models:
+        possible = [case for case in CASES if _exists(outcomes[case])]
         for _ in range(runs):
-            weights = rng.standard_normal((max(count, ENOUGH), len(made[CASES[0]].repeats)))
-            at = [_drawn(made[case], weights, DROP_MARGIN) for case in CASES]
-            alarms += any(_fails(each, count, trainings) for each in at)
-            worse = [_drawn(made[case], weights, WORSE) for case in possible]
-            missed += sum(not _fails(each, count, trainings) for each in worse)
+            weights = rng.standard_normal((max(count, ENOUGH), len(outcomes[CASES[0]].repeats)))
+            at = [_drawn(outcomes[case], weights, DROP_MARGIN) for case in CASES]
+            alarms += any(_fails(outcome, count, trainings) for outcome in at)
+            worse = [_drawn(outcomes[case], weights, WORSE) for case in possible]
+            missed += sum(not _fails(outcome, count, trainings) for outcome in worse)
             cases += len(worse)
     return {
         "runs that fail with all cases at the margin": f"{alarms / (runs * len(models)):.1%}",
@@ -206,37 +215,37 @@ def _simulated(models: Sequence[Outcomes], count: int, runs: int, trainings: Dra
     }
 
 
-def _drawn(made: Outcome, weights: NDArray[np.float64], excess: float) -> Outcome:
+def _drawn(outcome: Outcome, weights: NDArray[np.float64], excess: float) -> Outcome:
     """Return an outcome of drawn repeats whose true mean drop is that far above the reference."""
-    shift = least_robust(made) + excess - made.drop
-    victims = _draw([each.victim for each in made.repeats], weights, shift)
-    repeats = tuple(replace(made.repeats[0], victim=each) for each in victims)
-    return replace(made, repeats=repeats)
+    shift = least_robust(outcome) + excess - outcome.drop
+    victims = _draw([repeat.victim for repeat in outcome.repeats], weights, shift)
+    repeats = tuple(replace(outcome.repeats[0], victim=victim) for victim in victims)
+    return replace(outcome, repeats=repeats)
 
 
 def _draw(scores: Sequence[Scores], weights: NDArray[np.float64], shift: float) -> list[Scores]:
     """Return scores whose drops have the mean and covariance of these, moved by `shift`."""
-    drops = np.array([each.drop for each in scores])
+    drops = np.array([score.drop for score in scores])
     centred = (drops - drops.mean()) / math.sqrt(len(drops) - 1)
-    clean = statistics.fmean(each.clean for each in scores)
+    clean = statistics.fmean(score.clean for score in scores)
     drawn = drops.mean() + shift + weights @ centred
     return [
-        replace(scores[0], clean=clean, attacked=clean * (1.0 - min(float(each), 1.0)))
-        for each in drawn
+        replace(scores[0], clean=clean, attacked=clean * (1.0 - min(float(drop), 1.0)))
+        for drop in drawn
     ]
 
 
 def _faults(planted: Mapping[str, Outcomes], count: int, trainings: Draw) -> Row:
     """Return how many faults are found; those that are not clearly less robust are left out."""
-    found, runs = 0, 0
-    for made in planted.values():
-        if max(made[case].drop - least_robust(made[case]) for case in CASES) <= WORSE:
+    detected, runs = 0, 0
+    for outcomes in planted.values():
+        if max(outcomes[case].drop - least_robust(outcomes[case]) for case in CASES) <= WORSE:
             continue
-        for run in zip(*(_runs(made[case], count) for case in CASES), strict=True):
-            found += any(_fails(each, count, trainings) for each in run)
+        for run in zip(*(_runs(outcomes[case], count) for case in CASES), strict=True):
+            detected += any(_fails(outcome, count, trainings) for outcome in run)
             runs += 1
-    return {"faults: runs that fail": f"{found} of {runs}"}
+    return {"faults: runs that fail": f"{detected} of {runs}"}
 
 
-def _drops(made: Outcomes) -> tuple[tuple[float, ...], ...]:
-    return tuple(made[case].drops for case in CASES)
+def _drops(outcomes: Outcomes) -> tuple[tuple[float, ...], ...]:
+    return tuple(outcomes[case].drops for case in CASES)

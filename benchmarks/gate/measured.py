@@ -43,15 +43,15 @@ class Measured:
         file = self._folder / f"{name.replace(' ', '_')}-{self._repeats}.json"
         if not file.exists():
             subject = as_subject(factory, name=name)
-            made = [
+            measurements = [
                 self._evaluator.outcome(subject, self._source, case, self._repeats).to_dict()
                 for case in CASES
             ]
-            file.write_text(json.dumps(made))
-        found = {}
-        for each in map(Outcome.from_dict, json.loads(file.read_text())):
-            if each.case in CASES:
-                bare = tuple(replace(repeat, references={}) for repeat in each.repeats)
-                shipped = self._evaluator.facts(self._source, each.case).shipped
-                found[each.case] = replace(each, repeats=bare, shipped=shipped)
-        return found
+            file.write_text(json.dumps(measurements))
+        by_case = {}
+        for outcome in map(Outcome.from_dict, json.loads(file.read_text())):
+            if outcome.case in CASES:
+                bare = tuple(replace(repeat, references={}) for repeat in outcome.repeats)
+                shipped = self._evaluator.facts(self._source, outcome.case).shipped
+                by_case[outcome.case] = replace(outcome, repeats=bare, shipped=shipped)
+        return by_case

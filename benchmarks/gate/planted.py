@@ -100,7 +100,9 @@ class Verdicts:
     @property
     def alarm(self) -> bool:
         """Whether the run fails."""
-        return any(each.result == "fail" for each in (self.joint, self.clean, *self.cases))
+        return any(
+            comparison.result == "fail" for comparison in (self.joint, self.clean, *self.cases)
+        )
 
 
 def read(path: Path) -> Pool:
@@ -126,17 +128,17 @@ def draw(pool: Pool, plant: Plant, repeats: int, rng: np.random.Generator) -> li
     if 2 * repeats > known:
         raise SystemExit(f"{repeats} repeats on both sides need a pool of {2 * repeats} seeds")
     shuffled = rng.permutation(known)
-    seeds = [_repeated(each, plant.same_seed) for each in np.split(shuffled[: 2 * repeats], 2)]
+    seeds = [_repeated(half, plant.same_seed) for half in np.split(shuffled[: 2 * repeats], 2)]
     attack = rounds_of(attacks, repeats, rng)
     gone = [rng.random(repeats) < share for share in plant.collapse]
     chosen = rng.integers(cases) if plant.in_one_case else None
     pairs = []
-    for place, name in enumerate(pool.cases):
-        points = plant.points if chosen in (None, place) else 0.0
-        before = _collapsed(sides[0][seeds[0], attack, place], gone[0], rng)
-        after = _collapsed(worse(sides[1][seeds[1], attack, place], points, rng), gone[1], rng)
+    for index, name in enumerate(pool.cases):
+        points = plant.points if chosen in (None, index) else 0.0
+        before = _collapsed(sides[0][seeds[0], attack, index], gone[0], rng)
+        after = _collapsed(worse(sides[1][seeds[1], attack, index], points, rng), gone[1], rng)
         clean = [
-            _collapsed(pool.before[variant][seeds[side], place], gone[side], rng)
+            _collapsed(pool.before[variant][seeds[side], index], gone[side], rng)
             for side, variant in enumerate((plant.before, plant.after))
         ]
         entries = (
@@ -158,7 +160,7 @@ def compared(pairs: Sequence[Pair]) -> Verdicts:
     group = (pairs[0].case.model, pairs[0].case.dataset)
     now = {pair.case: pair.after for pair in pairs}
     joint, clean = baseline.compare_jointly(
-        now, now, [group] if any(each.explained for each in cases) else []
+        now, now, [group] if any(comparison.explained for comparison in cases) else []
     )
     return Verdicts(cases, joint.comparison, clean.comparison)
 

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", action="append", default=[], help="as --grb-data")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     smoke = SUITES["smoke"]
-    attacks = ["/".join(each) for each in smoke.attacks]
+    attacks = ["/".join(attack) for attack in smoke.attacks]
     parser.add_argument("--attacks", nargs="+", default=attacks, metavar="SCENARIO/NAME")
     parser.add_argument(
         "--difficulties", nargs="+", choices=DIFFICULTIES, default=list(smoke.difficulties)
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Fill the pool; yield a row as each variant is done."""
     store = options.store or options.out.with_suffix(".store")
-    attacks = [tuple(each.split("/", 1)) for each in options.attacks]
+    attacks = [tuple(attack.split("/", 1)) for attack in options.attacks]
     scenarios = {scenario for scenario, _ in attacks}
     poisons = POISONING in scenarios
     if poisons and len(scenarios) > 1:
@@ -87,23 +87,23 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
         training="transductive" if poisons else "inductive",
     )
     source = datasets.find(options.data, places)
-    own = _own_models(source, Store(store))
-    cases = expand([""], [own.dataset.name], options.difficulties, attacks)
+    user_models = _own_models(source, Store(store))
+    cases = expand([""], [user_models.dataset.name], options.difficulties, attacks)
     ids = [case.id for case in cases]
-    kept = dict(np.load(options.out)) if options.out.exists() else {}
-    if kept and kept["cases"].tolist() != ids:
+    saved = dict(np.load(options.out)) if options.out.exists() else {}
+    if saved and saved["cases"].tolist() != ids:
         raise SystemExit(f"{options.out} has other cases; give another file")
-    with threads_for(own.dataset.num_nodes):
-        attacked = _Attacked(own, source, cases, options.attack_seeds)
+    with threads_for(user_models.dataset.num_nodes):
+        attacked = _Attacked(user_models, source, cases, options.attack_seeds)
         for variant in options.variants:
-            if f"after/{variant}" in kept:
+            if f"after/{variant}" in saved:
                 continue
-            kept |= attacked.variant(variant, options.seeds)
-            kept["cases"] = np.array(ids)
-            np.savez_compressed(options.out, **kept)
-            before = kept[f"before/{variant}"]
+            saved |= attacked.variant(variant, options.seeds)
+            saved["cases"] = np.array(ids)
+            np.savez_compressed(options.out, **saved)
+            before = saved[f"before/{variant}"]
             clean = round(100 * float(before[before >= 0].mean()), 1)
-            yield {"data": own.dataset.name, "variant": variant, "clean": clean}
+            yield {"data": user_models.dataset.name, "variant": variant, "clean": clean}
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -114,9 +114,9 @@ class _Attacked:
     """Every case under every attack seed, for any model."""
 
     def __init__(
-        self, own: OwnModels, source: datasets.Source, cases: list[Case], attack_seeds: int
+        self, user_models: OwnModels, source: datasets.Source, cases: list[Case], attack_seeds: int
     ) -> None:
-        self._own = own
+        self._own = user_models
         self._source = source
         self._trials = [[self._trial(case, seed) for case in cases] for seed in range(attack_seeds)]
         self._perturbations = [
@@ -142,8 +142,8 @@ class _Attacked:
         return {f"before/{name}": before, f"after/{name}": after}
 
     def _trained(self, name: str, seed: int) -> TrainedModel:
-        own = self._own
-        victims = TrainedVictims(own.dataset, self._source, own.device)
+        user_models = self._own
+        victims = TrainedVictims(user_models.dataset, self._source, user_models.device)
         with isolated_randomness(seed):
             return victims.get(as_subject(VARIANTS[name]), seed)
 

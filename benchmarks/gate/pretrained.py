@@ -36,8 +36,8 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
         row: Row = {"pool": options.pool.stem, "true loss": loss, "runs": options.runs}
         for n in options.repeats:
             rng = np.random.default_rng([n, round(100 * loss)])
-            found = [_failures(pool, loss, n, rng) for _ in range(options.runs)]
-            shares = np.mean(found, axis=0)
+            failures = [_failures(pool, loss, n, rng) for _ in range(options.runs)]
+            shares = np.mean(failures, axis=0)
             repeats = "1 repeat" if n == 1 else f"{n} repeats"
             row |= {f"{repeats}, {w}": f"{s:.1%}" for w, s in zip(WORDS, shares, strict=True)}
         yield row
@@ -56,9 +56,9 @@ def _failures(
     attacks = rng.choice(bits.shape[1], repeats, replace=False)
     drawn: dict[str, np.ndarray] = {}
     pairs = []
-    for place, name in enumerate(pool.cases):
+    for index, name in enumerate(pool.cases):
         case = case_of(name)
-        before, after = bits[one, attacks, place], bits[other, attacks, place]
+        before, after = bits[one, attacks, index], bits[other, attacks, index]
         known = int((before[0] >= 0).sum())
         before, after = _apart(before[:, :known], after[:, :known], loss, rng)
         chosen = drawn.setdefault(case.difficulty, rng.integers(known, size=known))
@@ -67,17 +67,17 @@ def _failures(
             for side, label in ((before, "before"), (after, "after"))
         ]
         pairs.append(Pair(case, *entries))
-    found = compared(pairs)
-    failed = [each.result == "fail" for each in found.cases]
-    return float(np.mean(failed)), float(any(failed)), float(found.joint.result == "fail")
+    result = compared(pairs)
+    failed = [comparison.result == "fail" for comparison in result.cases]
+    return float(np.mean(failed)), float(any(failed)), float(result.joint.result == "fail")
 
 
 def _apart(before: Bits, after: Bits, loss: float, rng: np.random.Generator) -> tuple[Bits, Bits]:
     """The predictions, changed at random until `after` has lost that many points on average."""
     before, after = before.copy(), after.copy()
-    wanted = round(loss / 100 * before.size - (int((before == 1).sum()) - int((after == 1).sum())))
-    old = 1 if wanted > 0 else 0
+    needed = round(loss / 100 * before.size - (int((before == 1).sum()) - int((after == 1).sum())))
+    old = 1 if needed > 0 else 0
     flat = after.reshape(-1)
     places = np.flatnonzero(flat == old)
-    flat[rng.choice(places, min(abs(wanted), len(places)), replace=False)] = 1 - old
+    flat[rng.choice(places, min(abs(needed), len(places)), replace=False)] = 1 - old
     return before, after

@@ -34,16 +34,16 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     for points in options.points:
         for repeats in options.repeats:
             rng = np.random.default_rng([repeats, round(100 * points)])
-            told, decided = 0, 0
+            reported, decided = 0, 0
             for _ in range(options.runs):
-                each = _settled(pool, Plant(points=points), repeats, rng)
-                told, decided = told + len(each), decided + sum(each)
+                settled = _settled(pool, Plant(points=points), repeats, rng)
+                reported, decided = reported + len(settled), decided + sum(settled)
             yield {
                 "pool": options.pool.stem,
                 "planted": f"{points:g} points",
                 "repeats": repeats,
-                "suggestions": told,
-                "decided by a fresh run": f"{decided / told:.0%}" if told else "-",
+                "suggestions": reported,
+                "decided by a fresh run": f"{decided / reported:.0%}" if reported else "-",
             }
 
 
@@ -62,10 +62,12 @@ def _larger(pool: Pool) -> Pool:
 def _settled(pool: Pool, plant: Plant, repeats: int, rng: np.random.Generator) -> list[bool]:
     """Whether one suggestion of a run decides; empty without any of at most `MOST` repeats."""
     first = compared(draw(pool, plant, repeats, rng)).cases
-    told = [(place, each.repeats_needed or 0) for place, each in enumerate(first)]
-    usable = [(place, needed) for place, needed in told if repeats < needed <= MOST]
+    suggested = [
+        (case_index, comparison.repeats_needed or 0) for case_index, comparison in enumerate(first)
+    ]
+    usable = [(case_index, needed) for case_index, needed in suggested if repeats < needed <= MOST]
     if not usable:
         return []
-    place, needed = usable[rng.integers(len(usable))]
-    fresh = compared(draw(pool, plant, needed, rng)).cases[place]
+    chosen_index, needed = usable[rng.integers(len(usable))]
+    fresh = compared(draw(pool, plant, needed, rng)).cases[chosen_index]
     return [fresh.result != "inconclusive"]

@@ -67,15 +67,15 @@ def alarms(pool: Pool, name: str, repeats: int, runs: int) -> int:
 
 def _resampled(pool: Pool, options: argparse.Namespace) -> Row:
     """Return the alarms without a loss on pools that are drawn from this one."""
-    each = max(options.runs // POOLS, 50)
-    found = {}
+    resamples = max(options.runs // POOLS, 50)
+    results = {}
     for n in options.repeats:
         rng = np.random.default_rng(n)
-        counts = [alarms(pool.resampled(rng), RESAMPLED, n, each) for _ in range(POOLS)]
-        found[f"{n} repeats"] = f"{sum(counts)} alarms, at most {max(counts)} in {each}"
-    return {"planted": f"nothing, {POOLS} resampled pools", "runs": POOLS * each, **found}
+        counts = [alarms(pool.resampled(rng), RESAMPLED, n, resamples) for _ in range(POOLS)]
+        results[f"{n} repeats"] = f"{sum(counts)} alarms, at most {max(counts)} in {resamples}"
+    return {"planted": f"nothing, {POOLS} resampled pools", "runs": POOLS * resamples, **results}
 
 
 def _interval(hits: int, runs: int) -> str:
-    found = binomtest(hits, runs).proportion_ci(0.95)
-    return f"{found.low:.1%} .. {found.high:.1%}"
+    interval = binomtest(hits, runs).proportion_ci(0.95)
+    return f"{interval.low:.1%} .. {interval.high:.1%}"

@@ -72,12 +72,12 @@ def _measured(dataset: Dataset, victim: Victim, attack: str, options: argparse.N
         begin = time.process_time()
         if attack in SEARCHES:  # without a seed
             question = InjectionQuestion(dataset.graph, limits, victim, victim)
-            found = search_injections(question, by_answers=attack == "answers")
+            perturbation = search_injections(question, by_answers=attack == "answers")
         else:
-            made = load_attack("injection", attack)
-            found = made.perturb(dataset.graph, limits, victim, generator)
+            loaded = load_attack("injection", attack)
+            perturbation = loaded.perturb(dataset.graph, limits, victim, generator)
         seconds.append(time.process_time() - begin)
-        left.append(accuracy(victim, apply(dataset.graph, found), limits.targets))
+        left.append(accuracy(victim, apply(dataset.graph, perturbation), limits.targets))
     row: Row = {
         "clean": round(accuracy(victim, dataset.graph, limits.targets), 1),
         "left": round(statistics.fmean(left), 1),

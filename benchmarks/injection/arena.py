@@ -229,36 +229,36 @@ def run_attack(
     seconds = time.perf_counter() - begin
     verify(perturbation, known, limits)
     rounds = watched.rounds
-    engine = sum(each.end - each.begin for each in rounds)
-    search = sum(each.span for each in rounds)
+    engine = sum(query_round.end - query_round.begin for query_round in rounds)
+    search = sum(query_round.span for query_round in rounds)
     return Run(
         perturbation=perturbation,
         seconds=seconds,
         structure_seconds=seconds - engine - search,
         engine_seconds=engine,
         search_seconds=search,
-        steps=sum(max(0, len(each.calls) - 1) for each in rounds),
+        steps=sum(max(0, len(query_round.calls) - 1) for query_round in rounds),
     )
 
 
 def with_settings(attack: Attack, **settings: object) -> Attack:
     """Return the attack with those of the settings that it has; RND has no iterations."""
-    names = {each.name for each in fields(cast(Any, attack))}
-    own = {key: value for key, value in settings.items() if key in names}
-    return cast(Attack, replace(cast(Any, attack), **own))
+    names = {attribute.name for attribute in fields(cast(Any, attack))}
+    accepted = {key: value for key, value in settings.items() if key in names}
+    return cast(Attack, replace(cast(Any, attack), **accepted))
 
 
 def accuracies(arena: Arena, graph: Data, targets: Tensor) -> dict[str, float]:
     """Return the accuracy in percent of each model, and of the surrogate behind `pruned`."""
-    found = {name: accuracy(model, graph, targets) for name, model in arena.models.items()}
+    percentages = {name: accuracy(model, graph, targets) for name, model in arena.models.items()}
     defended = pruned(graph, _similarities(arena.dataset.graph).quantile(PRUNED_SHARE))
-    return found | {PRUNED: accuracy(arena.models[SURROGATE], defended, targets)}
+    return percentages | {PRUNED: accuracy(arena.models[SURROGATE], defended, targets)}
 
 
 def pruned(graph: Data, least: Tensor) -> Data:
     """Return the graph without edges between nodes of cosine similarity below `least`."""
-    kept = graph.edge_index[:, _similarities(graph) >= least]
-    return Data(x=graph.x, edge_index=kept, y=graph.y)
+    edge_index = graph.edge_index[:, _similarities(graph) >= least]
+    return Data(x=graph.x, edge_index=edge_index, y=graph.y)
 
 
 def _similarities(graph: Data) -> Tensor:

@@ -111,11 +111,11 @@ def _point(arena: Arena, attack: Attack, limits: Threat, seed: int) -> Row:
     model = attackers_model(arena, attack)
     known = black_box_view(arena.dataset, predicted(arena.dataset.graph, model))
     run = run_attack(attack, known, limits, model, seed)
-    found = accuracies(arena, attacked(arena, run.perturbation), limits.targets)
+    percentages = accuracies(arena, attacked(arena, run.perturbation), limits.targets)
     return {
-        "accuracy": found,
-        "surrogate": found[SURROGATE],
-        "transfer": mean(found[name] for name in TRANSFER),
+        "accuracy": percentages,
+        "surrogate": percentages[SURROGATE],
+        "transfer": mean(percentages[name] for name in TRANSFER),
         "seconds": round(run.seconds, 3),
         "steps": run.steps,
     }

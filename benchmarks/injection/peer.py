@@ -54,12 +54,12 @@ _CLASSES: Final = {"fgsm": "FGSM", "pgd": "PGD", "speit": "SPEIT", "tdgia": "TDG
 def missing() -> Row | None:
     """Return how to install the peer if it is missing."""
     try:
-        found = version("grb")
+        installed = version("grb")
     except PackageNotFoundError:
-        found = "no version"
-    if found == "0.1.0":
+        installed = "no version"
+    if installed == "0.1.0":
         return None
-    return {"side": PEER, "missing": f"found {found} of grb; install: {INSTALL}"}
+    return {"side": PEER, "missing": f"found {installed} of grb; install: {INSTALL}"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,7 +91,7 @@ class OnAdjacency(nn.Module):
 
     def __init__(self, gcn: GCN) -> None:
         super().__init__()
-        copies = [nn.Linear(each.in_features, each.out_features) for each in _linear(gcn)]
+        copies = [nn.Linear(linear.in_features, linear.out_features) for linear in _linear(gcn)]
         self.layers = nn.ModuleList(copies)
         self.layers.load_state_dict(gcn.layers.state_dict())
 
@@ -129,17 +129,17 @@ def run_peer(
         begin = time.perf_counter()
         adjacency, features = attack.attack(model, _coo(graph), graph.x, targets, normalised)
         seconds = time.perf_counter() - begin
-    found = _attacked_by_peer(graph, adjacency, features)
-    new = found.x[graph.num_nodes :]
+    attacked_graph = _attacked_by_peer(graph, adjacency, features)
+    new = attacked_graph.x[graph.num_nodes :]
     low, high = limits.feature_range
     tolerance = 1e-6  # its own rounding is not held against it
     outside = ((new < low - tolerance) | (new > high + tolerance)).float().mean()
     return PeerRun(
-        graph=found,
+        graph=attacked_graph,
         seconds=seconds,
         structure_seconds=sum(structure),
         rounds=len(structure),
-        edges=int((found.edge_index[0] >= graph.num_nodes).sum()),
+        edges=int((attacked_graph.edge_index[0] >= graph.num_nodes).sum()),
         outside_range=round(100 * float(outside), 2),
     )
 
@@ -185,8 +185,8 @@ def _coo(graph: Data) -> sp.coo_matrix:
 
 
 def _attacked_by_peer(graph: Data, adjacency: Any, features: Tensor) -> Data:
-    found = sp.coo_matrix(adjacency)
-    ends = np.stack([found.row, found.col]).astype(np.int64)
+    matrix = sp.coo_matrix(adjacency)
+    ends = np.stack([matrix.row, matrix.col]).astype(np.int64)
     # It may draw an edge twice; as an edge of the graph it counts once.
     edge_index = coalesce(torch.from_numpy(ends))
     unknown = graph.y.new_full((features.shape[0],), -1)

@@ -55,7 +55,7 @@ def _measured(dataset: Dataset, module: GCN, difficulty: str, repeats: int, roun
     """Return medians of alternating rounds."""
     alone, together = (_passes(dataset, module, difficulty, count) for count in (1, repeats))
     times = [(_step_ms(*alone), _step_ms(*together) / repeats) for _ in range(rounds)]
-    one, many = (statistics.median(each) for each in zip(*times, strict=True))
+    one, many = (statistics.median(durations) for durations in zip(*times, strict=True))
     return {
         "difficulty": difficulty,
         "repeats": repeats,

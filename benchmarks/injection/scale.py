@@ -145,13 +145,13 @@ def _of_graph(
     graph: str, home: Path, names: Sequence[str], options: argparse.Namespace
 ) -> Iterator[Row]:
     if graph == "custom":
-        made = alone(make_custom, options.nodes, options.edges, home)
+        dataset = alone(make_custom, options.nodes, options.edges, home)
     else:
-        made = alone(make_preset, graph, home)
-    if "error" in made:
-        yield {"graph": graph} | made
+        dataset = alone(make_preset, graph, home)
+    if "error" in dataset:
+        yield {"graph": graph} | dataset
         return
-    folder, size = Path(made["folder"]), PRESETS.get(graph, CUSTOM)
+    folder, size = Path(dataset["folder"]), PRESETS.get(graph, CUSTOM)
     settings: dict[str, Any] = {
         "folder": folder,
         "size": size,

@@ -67,13 +67,13 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     check_names(options.attacks)
     if options.out is not None:
         check_plots()
-    made = []
+    table_rows = []
     for name in options.datasets:
         for row in of_dataset(public_planetoid(options.data / "planetoid", name), options):
-            made.append(row)
+            table_rows.append(row)
             yield row
     if options.out is not None:
-        draw_marks(panels(made), options.out / "modification-adaptive.svg")
+        draw_marks(panels(table_rows), options.out / "modification-adaptive.svg")
 
 
 def panels(rows: Sequence[Row]) -> list[Marks]:

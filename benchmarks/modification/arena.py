@@ -158,10 +158,10 @@ class Watched:
         return counted
 
     def pair_gradients(self, *args: Any, **settings: Any) -> PairGradients | None:
-        found = self.victim.pair_gradients(*args, **settings)
-        if found is not None:
+        gradients = self.victim.pair_gradients(*args, **settings)
+        if gradients is not None:
             self.gradients.append("all pairs")
-        return found
+        return gradients
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

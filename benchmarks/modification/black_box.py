@@ -94,16 +94,16 @@ def _of_seed(dataset: Dataset, names: Sequence[str], seed: int) -> Iterator[Row]
     limits = limits_of(dataset)
     for name in names:
         run = run_attack(load_attack("modification", name), known, limits, known_model, seed)
-        found = result(run, dataset, limits, known_model)
+        row = result(run, dataset, limits, known_model)
         left = accuracy(second, apply(dataset.graph, run.perturbation), limits.targets)
         yield {
             "data": dataset.name,
             "attack": name,
             "seed": seed,
-            **found,
+            **row,
             "second GCN, clean": accuracy(second, dataset.graph, limits.targets),
             "second GCN": left,
-            "mean": mean([found["attacked"], left]),
+            "mean": mean([row["attacked"], left]),
             "reference": _reference(name),
         }
 

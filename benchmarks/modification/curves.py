@@ -57,13 +57,13 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     check_names(name for line in options.lines for name in LINES[line])
     if options.out is not None:
         check_plots()
-    made = []
+    lines = []
     for name in options.datasets:
         for row in of_dataset(public_planetoid(options.data / "planetoid", name), options):
-            made.append(row)
+            lines.append(row)
             yield row
     if options.out is not None:
-        draw(panels(made), options.out / "modification-curves.svg")
+        draw(panels(lines), options.out / "modification-curves.svg")
 
 
 def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:

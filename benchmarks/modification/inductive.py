@@ -87,10 +87,10 @@ def of_split(dataset: Dataset, seed: int, options: argparse.Namespace) -> Iterat
         runs[f"{PEER} {name}"] = partial(run_peer, name, victim, dataset, limits, **settings)
     for name, run in runs.items():
         begin = time.process_time()
-        made = run()
+        perturbation = run()
         head = {"data": dataset.name, "seed": seed, "attack": name}
         spent = {"cpu_seconds": round(time.process_time() - begin, 2)}
-        yield head | spent | result(made, dataset, limits, victim)
+        yield head | spent | result(perturbation, dataset, limits, victim)
 
 
 def gcn(num_features: int, num_classes: int) -> nn.Module:
@@ -102,8 +102,8 @@ def split(dataset: Dataset, seed: int) -> Dataset:
     """Return the dataset with a random split; a class of few nodes gives what it has."""
     generator = torch.Generator().manual_seed(seed)
     train, val, test = (torch.zeros(dataset.num_nodes, dtype=torch.bool) for _ in range(3))
-    for each in range(dataset.num_classes):
-        nodes = (dataset.graph.y == each).nonzero().flatten()
+    for label in range(dataset.num_classes):
+        nodes = (dataset.graph.y == label).nonzero().flatten()
         nodes = nodes[torch.randperm(nodes.numel(), generator=generator)]
         tested = PARTS * PER_CLASS + round(TESTED * nodes.numel())
         train[nodes[:PER_CLASS]] = True
@@ -116,15 +116,15 @@ def seen(dataset: Dataset) -> Dataset:
     """Return the part of a dataset that training sees: all nodes but those of the test."""
     keep = torch.ones(dataset.num_nodes, dtype=torch.bool)
     keep[dataset.test["full"]] = False
-    place = keep.cumsum(0) - 1
+    new_index = keep.cumsum(0) - 1
     edges, _ = subgraph(keep, dataset.graph.edge_index, relabel_nodes=True)
     graph = Data(x=dataset.graph.x[keep], edge_index=edges, y=dataset.graph.y[keep])
     return replace(
         dataset,
         graph=graph,
-        train=place[dataset.train],
-        val=place[dataset.val],
-        test={"full": place[dataset.val]},
+        train=new_index[dataset.train],
+        val=new_index[dataset.val],
+        test={"full": new_index[dataset.val]},
     )
 
 

@@ -88,11 +88,11 @@ def run_peer(
         )
         seconds = time.perf_counter() - begin
     peak = peak_mib()
-    found = difference(graph, edge_index)
-    verify(found, graph, limits)
+    perturbation = difference(graph, edge_index)
+    verify(perturbation, graph, limits)
     # The greedy one has no more steps than edges to flip.
     steps = min(epochs, limits.edge_budget) if PEERS[name].greedy else epochs
-    return Run(perturbation=found, seconds=seconds, gradients=steps, peak_mib=peak)
+    return Run(perturbation=perturbation, seconds=seconds, gradients=steps, peak_mib=peak)
 
 
 def difference(graph: Data, edge_index: Tensor) -> Perturbation:

@@ -96,8 +96,8 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
         if "error" in trained:
             return
         for name in options.attacks:
-            found = alone(measure, Job(**settings, attack=name))
-            yield {"side": "ours", "attack": name} | found
+            row = alone(measure, Job(**settings, attack=name))
+            yield {"side": "ours", "attack": name} | row
         settings |= {"epochs": options.peer_epochs, "block": options.block}
         for name in options.peers:
             yield {"side": PEER, "attack": name} | alone(measure_peer, Job(**settings, attack=name))
@@ -167,14 +167,14 @@ def _load(job: Job) -> tuple[Dataset, Victim, int | None]:
     return dataset, load_weights(small_gcn, dataset, job.weights, name="GCN"), peak_mib()
 
 
-def _row(dataset: Dataset, loaded: int | None, run: Run, found: Row) -> Row:
+def _row(dataset: Dataset, loaded: int | None, run: Run, result_row: Row) -> Row:
     """Return a row; `peak_mib` includes the graph, `loaded_mib` is that of loading alone."""
     return {
         "num_nodes": dataset.num_nodes,
         "num_edges": dataset.num_edges,
         "loaded_mib": loaded,
         "s_per_gradient": round(run.seconds / run.gradients, 3) if run.gradients else None,
-        **found,
+        **result_row,
     }
 
 
@@ -188,8 +188,8 @@ def _drawn(labels: Tensor) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     train = torch.zeros(labels.numel(), dtype=torch.bool)
     val = train.clone()
-    for each in labels.unique():
-        members = (labels == each).nonzero().flatten()
+    for label in labels.unique():
+        members = (labels == label).nonzero().flatten()
         members = members[torch.randperm(members.numel(), generator=generator)]
         train[members[:FOR_TRAINING]] = True
         val[members[FOR_TRAINING : FOR_TRAINING + FOR_VALIDATION]] = True

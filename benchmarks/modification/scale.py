@@ -73,12 +73,12 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as temporary:
         home = options.home or Path(temporary)
         home.mkdir(parents=True, exist_ok=True)
-        made = alone(make_custom, options.nodes, options.edges, home)
-        if "error" in made:
-            yield made
+        dataset = alone(make_custom, options.nodes, options.edges, home)
+        if "error" in dataset:
+            yield dataset
             return
         settings = {
-            "folder": Path(made["folder"]),
+            "folder": Path(dataset["folder"]),
             "weights": Path(temporary) / "weights.npz",
             "epochs": options.epochs,
             "threads": options.threads,

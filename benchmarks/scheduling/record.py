@@ -66,7 +66,10 @@ class Limits:
 def sizes() -> dict[str, Preset]:
     """Return the presets of all datasets, the smallest first."""
     presets = [SYNTHETIC_CORA, *(custom_preset(*size) for size in BETWEEN), *PRESETS.values()]
-    return {each.name: each for each in sorted(presets, key=lambda each: each.num_edges)}
+    return {
+        size_preset.name: size_preset
+        for size_preset in sorted(presets, key=lambda graph_preset: graph_preset.num_edges)
+    }
 
 
 def cells() -> list[str]:
@@ -120,11 +123,11 @@ def read(path: Path) -> list[Row]:
 
 def _record(name: str, out: Path, home: Path, limits: Limits) -> None:
     """Record a dataset in processes of their own, each of which ends where a limit is broken."""
-    while wanted := missing(name, read(out)):
+    while remaining := missing(name, read(out)):
         if time.monotonic() >= limits.until:
             return
         process = multiprocessing.get_context("spawn").Process(
-            target=measure, args=(name, wanted, out, home)
+            target=measure, args=(name, remaining, out, home)
         )
         process.start()
         try:
@@ -147,7 +150,7 @@ def missing(name: str, known: Sequence[Row]) -> list[str]:
         for row in known
         if row["dataset"] == name and ("extrapolated" not in row or "error" in row)
     }
-    return [each for each in (TRAINING, *cells()) if each not in done]
+    return [cell for cell in (TRAINING, *cells()) if cell not in done]
 
 
 def _append(out: Path, row: Row) -> None:
@@ -173,13 +176,13 @@ def _watch(process: SpawnProcess, out: Path, limits: Limits) -> str:
 
 def _resident_mib(pid: int | None) -> float:
     try:
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text("utf-8"))
+        match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text("utf-8"))
     except OSError:
         return 0.0
-    return int(found[1]) / 1024 if found else 0.0
+    return int(match[1]) / 1024 if match else 0.0
 
 
-def measure(name: str, wanted: Sequence[str], out: Path, home: Path) -> None:
+def measure(name: str, remaining: Sequence[str], out: Path, home: Path) -> None:
     """Train the models of a dataset, then measure and append each row that is missing."""
     # Late, for torch: the parent needs none.
     from benchmarks.custom_graph import make_custom
@@ -189,12 +192,12 @@ def measure(name: str, wanted: Sequence[str], out: Path, home: Path) -> None:
     from grb_check.victims.subject import as_subject
 
     warnings.simplefilter("ignore")
-    preset, place = sizes()[name], name
+    preset, path = sizes()[name], name
     if name in PRESETS:
-        place = str(prepare(name, home))
+        path = str(prepare(name, home))
     elif preset is not SYNTHETIC_CORA:
-        place = make_custom(preset.num_nodes, preset.num_edges, home)["folder"]
-    source, subject = datasets.find(place), as_subject(MODEL)
+        path = make_custom(preset.num_nodes, preset.num_edges, home)["folder"]
+    source, subject = datasets.find(path), as_subject(MODEL)
     evaluator = Evaluator(store=Store(home / "store" / name), device="cpu")
     dataset = evaluator.dataset(source)
 
@@ -208,9 +211,9 @@ def measure(name: str, wanted: Sequence[str], out: Path, home: Path) -> None:
     seconds = round(time.perf_counter() - begin, 3)
     evaluate("easy/injection/rnd+budget=0.001")  # trains surrogates and references
     size = {"nodes": dataset.num_nodes, "edges": dataset.num_edges}
-    if TRAINING in wanted:
+    if TRAINING in remaining:
         _append(out, {"dataset": name, "what": TRAINING, **size, "targets": 0, "cold": seconds})
-    for cell in wanted:
+    for cell in remaining:
         if cell != TRAINING:
             targets = int(dataset.test[cell.partition("/")[0]].numel())
             times = {"cold": evaluate(cell), "warm": evaluate(cell)}
@@ -223,17 +226,17 @@ def extrapolated(known: Sequence[Row], names: Sequence[str]) -> list[Row]:
     What was extrapolated before is computed again; what no dataset has measured is left out.
     """
     measured = [row for row in known if not {"error", "extrapolated"} & set(row)]
-    found = []
+    estimates = []
     for name, what in ((name, what) for name in names for what in (TRAINING, *cells())):
         rows = [row for row in known if (row["dataset"], row["what"]) == (name, what)]
         there = [row for row in rows if row in measured]
         alike = [row for row in measured if _kind(row["what"]) == _kind(what)]
         if there or alike:
-            found.append(there[0] if there else _estimate(sizes()[name], what, alike))
+            estimates.append(there[0] if there else _estimate(sizes()[name], what, alike))
             given_up = [row["error"] for row in rows if "error" in row]
             if given_up:
-                found[-1] |= {"error": given_up[-1]}
-    return found
+                estimates[-1] |= {"error": given_up[-1]}
+    return estimates
 
 
 def _kind(what: str) -> str:
@@ -248,10 +251,10 @@ def _estimate(preset: Preset, what: str, alike: Sequence[Row]) -> Row:
     row: Row = {"dataset": preset.name, "what": what, **size}
     row["targets"] = round(share * preset.num_nodes)
     for which in ("cold", "warm"):
-        rows = [each for each in alike if which in each]
+        rows = [record for record in alike if which in record]
         if rows:
-            seconds = np.maximum([each[which] for each in rows], 1e-3)
-            terms = np.array([_terms(each) for each in rows]) / seconds[:, None]
+            seconds = np.maximum([record[which] for record in rows], 1e-3)
+            terms = np.array([_terms(record) for record in rows]) / seconds[:, None]
             factors, _ = nnls(terms, np.ones(len(rows)))
             row[which] = round(float(np.dot(factors, _terms(row))), 3)
     return row | {"extrapolated": True}

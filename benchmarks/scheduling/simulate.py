@@ -89,19 +89,21 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
                 cases = {case: repeats for dataset in datasets for case in suite(dataset)}
                 for workers in options.workers:
                     for known in ("known", "unknown"):
-                        told = truth.cases if known == "known" else {}
-                        found = simulate(cases, truth, plan(cases, told, workers), workers)
+                        known_seconds = truth.cases if known == "known" else {}
+                        simulated = simulate(
+                            cases, truth, plan(cases, known_seconds, workers), workers
+                        )
                         yield {
-                            "datasets": ", ".join(each[10:] for each in datasets),
+                            "datasets": ", ".join(dataset_name[10:] for dataset_name in datasets),
                             "repeats": repeats,
                             "store": store,
                             "durations": known,
                             "workers": workers,
-                            "parts": found.parts,
-                            "hours": round(found.seconds / 3600, 3),
-                            "longest_hours": round(found.longest / 3600, 3),
-                            "efficiency": round(found.efficiency, 3),
-                            "bound": round(found.bound, 3),
+                            "parts": simulated.parts,
+                            "hours": round(simulated.seconds / 3600, 3),
+                            "longest_hours": round(simulated.longest / 3600, 3),
+                            "efficiency": round(simulated.efficiency, 3),
+                            "bound": round(simulated.bound, 3),
                         }
 
 
@@ -149,7 +151,8 @@ def simulate(
     if planned != sorted((case, seed) for case, count in cases.items() for seed in range(count)):
         raise ValueError("the parts do not hold each case and repeat once")
     taken = [
-        truth.training[part.cases[0].dataset] + sum(truth.cases[each.id] for each in part.cases)
+        truth.training[part.cases[0].dataset]
+        + sum(truth.cases[part_case.id] for part_case in part.cases)
         for part in parts
     ]
     victims = {(case.dataset, seed) for case, seed in planned}

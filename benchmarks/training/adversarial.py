@@ -67,13 +67,13 @@ def table(rows: Sequence[Row]) -> str:
 
 def _graphs(dataset: Dataset, store: Store, seed: int) -> dict[str, Data]:
     """Return the clean graph and the attacked ones of a repeat."""
-    own = OwnModels(dataset, dataset.fingerprint(), store, CPU)
+    models = OwnModels(dataset, dataset.fingerprint(), store, CPU)
     threat = threat_for(dataset, "full", "injection")
     graphs = {"clean": dataset.graph}
     for name in ATTACKS:
         attack = load_attack("injection", name, settings_for(dataset, "injection"), {})
         case = Case(dataset.name, "full", "injection", name)
-        perturbation, _ = on_surrogates(Trial(own, attack, threat, case, seed))
+        perturbation, _ = on_surrogates(Trial(models, attack, threat, case, seed))
         graphs[name] = apply(dataset.graph, perturbation)
     return graphs
 
@@ -85,13 +85,13 @@ def _compared(
     left: dict[str, list[dict[str, float]]] = {model: [] for model in models}
     wall: dict[str, list[float]] = {model: [] for model in models}
     processor: dict[str, list[float]] = {model: [] for model in models}
-    for seed, each in enumerate(graphs):
+    for seed, graphs_of_seed in enumerate(graphs):
         for model in models:
             begin = time.perf_counter(), time.process_time()
             victim = _trained(dataset, model, seed)
             wall[model].append(time.perf_counter() - begin[0])
             processor[model].append(time.process_time() - begin[1])
-            left[model].append(_left(dataset, victim, each, seed))
+            left[model].append(_left(dataset, victim, graphs_of_seed, seed))
     first = models[0]
     for model in models:
         yield {

@@ -55,8 +55,8 @@ def _among_training_nodes(
     edges = dataset.graph.edge_index.cpu()
     learnt = dataset.graph.clone()
     learnt.edge_index = edges[:, inside[edges].all(0)]
-    own = replace(dataset, graph=learnt)
-    if not own.num_edges:
+    learnt_dataset = replace(dataset, graph=learnt)
+    if not learnt_dataset.num_edges:
         raise UsageError(
             f"dataset {dataset.name} has no edge between training nodes, which models alone see in "
             f"training; give --grb-training=transductive"
@@ -64,8 +64,10 @@ def _among_training_nodes(
     everything = inside * (dataset.num_nodes - 1)
     return replace(
         threat,
-        edge_budget=_part(MODIFIED_SHARE if budget is None else budget, own.num_edges),
-        local_budgets=everything if local_budget is None else _local_budgets(own, local_budget),
+        edge_budget=_part(MODIFIED_SHARE if budget is None else budget, learnt_dataset.num_edges),
+        local_budgets=everything
+        if local_budget is None
+        else _local_budgets(learnt_dataset, local_budget),
         modified_nodes=0,
     )
 

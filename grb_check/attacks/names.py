@@ -257,7 +257,7 @@ def _read_modifier(modifier: str, types: Mapping[str, Any], label: str) -> tuple
         return PRESETS[modifier]
     setting, equals, text = (part.strip() for part in modifier.partition("="))
     if not equals or setting not in types:
-        known = [*presets, *(f"{each}=VALUE" for each in (*types, LOCAL_BUDGET, BUDGET))]
+        known = [*presets, *(f"{option}=VALUE" for option in (*types, LOCAL_BUDGET, BUDGET))]
         raise unknown(f"modifier of attack {label}", modifier, known)
     return setting, _read_value(text, types[setting], f"attack {label}: {setting}={text}")
 

@@ -104,9 +104,9 @@ def margins_of(values: Tensor, labels: Tensor) -> Tensor:
     """
     if values.shape[1] == 1:
         return 0 * values.squeeze(1) - 1
-    own = values.gather(1, labels[:, None]).squeeze(1)
+    label_values = values.gather(1, labels[:, None]).squeeze(1)
     other = values.scatter(1, labels[:, None], float("-inf")).amax(1)
-    return other - own
+    return other - label_values
 
 
 OBJECTIVES: Final[Mapping[str, Objective]] = {

@@ -74,23 +74,25 @@ def registered(name: str, path: str, label: str) -> tuple[object, Attack]:
     return result, _of_name(name, result, label)
 
 
-def _of_name(name: str, found: object, label: str) -> Attack:
-    attack = made(found, label)
+def _of_name(name: str, user_object: object, label: str) -> Attack:
+    attack = made(user_object, label)
     if attack.name != name:
         raise UsageError(f"{label}: its own name is {attack.name!r}; offer it under that name")
     return attack
 
 
-def made(found: object, label: str) -> Attack:
+def made(user_object: object, label: str) -> Attack:
     """Return the attack that a user's object is, or makes when called without arguments.
 
     Raises:
         UsageError: see `check`, or the call failed.
     """
-    attack = found
-    if inspect.isclass(found) or (callable(found) and not hasattr(found, "perturb")):
+    attack = user_object
+    if inspect.isclass(user_object) or (
+        callable(user_object) and not hasattr(user_object, "perturb")
+    ):
         with users_code(f"{label} raised when called without arguments", UsageError):
-            attack = cast("Callable[[], object]", found)()
+            attack = cast("Callable[[], object]", user_object)()
     check(attack, label)
     return cast("Attack", attack)
 

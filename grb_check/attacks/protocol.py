@@ -112,8 +112,8 @@ def parts_of(moves: Moves, size: int) -> Iterator[Moves]:
     for first in range(0, moves.count, size):
         last = min(first + size, moves.count)
         limits = torch.searchsorted(moves.owner, moves.owner.new_tensor([first, last]))
-        own = slice(*limits.tolist())
-        yield Moves(moves.pairs[:, own], moves.owner[own] - first, last - first)
+        part = slice(*limits.tolist())
+        yield Moves(moves.pairs[:, part], moves.owner[part] - first, last - first)
 
 
 class DifferentiableModel(Protocol):

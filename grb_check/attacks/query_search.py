@@ -108,7 +108,7 @@ class ExchangedParts:
             _Answered(start, self._score(start), choice)
             for start, choice in zip(self._starts, self._parts.choices, strict=False)
         ]
-        return min(met, key=lambda each: each.score)
+        return min(met, key=lambda candidate: candidate.score)
 
     def improved(self, best: _Answered, share: float) -> _Answered:
         choice = tuple(
@@ -143,9 +143,9 @@ class Pool:
         others = others[torch.randperm(others.numel(), generator=generator)]
         first = np.unique(self.owners[others].numpy(), return_index=True)[1]
         new = others[torch.from_numpy(np.sort(first))][: min(count, chosen.numel())]
-        kept = chosen[~torch.isin(self.owners[chosen], self.owners[new])]
-        kept = kept[torch.randperm(kept.numel(), generator=generator)]
-        return torch.cat([kept[: chosen.numel() - new.numel()], new]).sort().values
+        retained = chosen[~torch.isin(self.owners[chosen], self.owners[new])]
+        retained = retained[torch.randperm(retained.numel(), generator=generator)]
+        return torch.cat([retained[: chosen.numel() - new.numel()], new]).sort().values
 
 
 class _Modifications:
@@ -155,13 +155,15 @@ class _Modifications:
         self._num_nodes = int(graph.x.shape[0])
         ends = graph.edge_index.cpu()
         self._present = ends[0] * self._num_nodes + ends[1]
-        flips = [self._codes(each) for each in given]
+        flips = [self._codes(perturbation) for perturbation in given]
         self._flips = torch.unique(torch.cat(flips))
-        self._nodes = torch.cat([each.modified_nodes for each in given])
-        rows = [each.modified_x for each in given if each.modified_nodes.numel()]
+        self._nodes = torch.cat([perturbation.modified_nodes for perturbation in given])
+        rows = [
+            perturbation.modified_x for perturbation in given if perturbation.modified_nodes.numel()
+        ]
         self._rows = torch.cat(rows) if rows else Perturbation().modified_x
         self.pools = (Pool(self._flips), Pool(self._nodes))
-        sizes = [each.modified_nodes.numel() for each in given]
+        sizes = [perturbation.modified_nodes.numel() for perturbation in given]
         self.choices: tuple[Choice, ...] = tuple(
             (torch.searchsorted(self._flips, codes.sort().values), nodes)
             for codes, nodes in zip(flips, _ranges(sizes), strict=True)
@@ -194,18 +196,18 @@ class _Injections:
 
     def __init__(self, given: Sequence[Perturbation], graph: Data) -> None:
         self._num_nodes = int(graph.x.shape[0])
-        sizes = [each.injected_x.shape[0] for each in given]
+        sizes = [perturbation.injected_x.shape[0] for perturbation in given]
         self._origin = torch.repeat_interleave(torch.arange(len(given)), torch.tensor(sizes))
         self._x = torch.cat(
-            [each.injected_x for each in given if each.injected_x.shape[0]]
+            [perturbation.injected_x for perturbation in given if perturbation.injected_x.shape[0]]
             or [Perturbation().injected_x]
         )
-        self._links = [each.injected_edges for each in given]
-        self._graphs = torch.cat([each.injected_graphs for each in given])
-        self._slots = torch.cat([_slots_of(each) for each in given])
+        self._links = [perturbation.injected_edges for perturbation in given]
+        self._graphs = torch.cat([perturbation.injected_graphs for perturbation in given])
+        self._slots = torch.cat([_slots_of(perturbation) for perturbation in given])
         self._numbers = torch.cat([torch.arange(size) for size in sizes])
         self.pools = (Pool(self._slots),)
-        self.choices: tuple[Choice, ...] = tuple((each,) for each in _ranges(sizes))
+        self.choices: tuple[Choice, ...] = tuple((nodes,) for nodes in _ranges(sizes))
 
     def graphs_of(self, units: Tensor) -> Tensor:
         """Return the graph int64 [k] of each of the chosen nodes, in a set of graphs."""
@@ -231,9 +233,9 @@ class _Injections:
         first, second = self._links[origin]
         inner = second >= self._num_nodes
         partner = position[torch.where(inner, second - self._num_nodes, 0)]
-        kept = (position[first] >= 0) & (~inner | (partner >= 0))
+        valid = (position[first] >= 0) & (~inner | (partner >= 0))
         second = torch.where(inner, partner + self._num_nodes, second)
-        return torch.stack([position[first], second])[:, kept]
+        return torch.stack([position[first], second])[:, valid]
 
 
 def _slots_of(given: Perturbation) -> Tensor:
@@ -306,10 +308,10 @@ class GraphInjections:
     def _better(self, first: _InjectedUnits, second: _InjectedUnits) -> _InjectedUnits:
         """For each graph the stronger nodes; of equals the second."""
         taken = second.margins >= first.margins
-        kept = first.units[~taken[self._parts.graphs_of(first.units)]]
+        retained = first.units[~taken[self._parts.graphs_of(first.units)]]
         new = second.units[taken[self._parts.graphs_of(second.units)]]
         margins = torch.maximum(first.margins, second.margins)
-        return _InjectedUnits(torch.cat([kept, new]).sort().values, margins)
+        return _InjectedUnits(torch.cat([retained, new]).sort().values, margins)
 
 
 class _Flips(NamedTuple):
@@ -380,9 +382,9 @@ class GraphFlips:
     def _better(self, first: _Flips, second: _Flips) -> _Flips:
         """For each graph the stronger flips; of equals the second."""
         taken = second.margins >= first.margins
-        kept = first.codes[~taken[self._graphs_of(first.codes)]]
+        retained = first.codes[~taken[self._graphs_of(first.codes)]]
         new = second.codes[taken[self._graphs_of(second.codes)]]
-        return _Flips(torch.cat([kept, new]), torch.maximum(first.margins, second.margins))
+        return _Flips(torch.cat([retained, new]), torch.maximum(first.margins, second.margins))
 
     def _swapped(self, codes: Tensor, share: float) -> Tensor:
         """Flips [m], a share of those of each graph, at least one, replaced by random ones."""
@@ -390,13 +392,13 @@ class GraphFlips:
         counts = torch.bincount(owners, minlength=self._budgets.numel())
         dropped = (share * counts).long().clamp(min=1)
         order = self._shuffled(codes.numel())
-        kept = codes[order[_rank_in_group(owners[order]) >= dropped[owners[order]]]]
+        retained = codes[order[_rank_in_group(owners[order]) >= dropped[owners[order]]]]
         drawn = self._random()
-        drawn = drawn[~torch.isin(drawn, kept)]
+        drawn = drawn[~torch.isin(drawn, retained)]
         drawn = drawn[self._shuffled(drawn.numel())]
-        used = torch.bincount(self._graphs_of(kept), minlength=self._budgets.numel())
+        used = torch.bincount(self._graphs_of(retained), minlength=self._budgets.numel())
         owners = self._graphs_of(drawn)
-        return torch.cat([kept, drawn[_rank_in_group(owners) < (self._budgets - used)[owners]]])
+        return torch.cat([retained, drawn[_rank_in_group(owners) < (self._budgets - used)[owners]]])
 
     def _random(self) -> Tensor:
         """Codes of distinct random pairs, about twice each graph's budget."""

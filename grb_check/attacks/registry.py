@@ -144,7 +144,7 @@ _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _NO_ATTACKS: Final[Mapping[Pair, Attack]] = MappingProxyType({})
 
 
-def source_of(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS) -> Pair:
+def source_of(scenario: str, name: str, user_attacks: Mapping[Pair, Attack] = _NO_ATTACKS) -> Pair:
     """Return the attack that makes the perturbations of a case, without modifiers.
 
     `poisoning/prbcd` has those of `modification/prbcd` on surrogates; if both other scenarios have
@@ -152,11 +152,11 @@ def source_of(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS
     besides those that are made for it.
     """
     pair = (scenario, names.base_name(name))
-    if scenario != POISONING or pair in BUILT_IN or pair in own:
+    if scenario != POISONING or pair in BUILT_IN or pair in user_attacks:
         return pair
     edges, nodes = (MODIFICATION, pair[1]), (INJECTION, pair[1])
-    known = [each for each in (edges, nodes) if each in BUILT_IN]
-    return known[0] if known else edges if edges in own else pair
+    known = [candidate for candidate in (edges, nodes) if candidate in BUILT_IN]
+    return known[0] if known else edges if edges in user_attacks else pair
 
 
 def attack_names() -> tuple[Pair, ...]:
@@ -170,9 +170,9 @@ def tagged(tag: str) -> tuple[Pair, ...]:
     An attack whose white-box form is in that suite too is followed by it.
     """
     return tuple(
-        (scenario, each)
+        (scenario, variant)
         for (scenario, name), row in BUILT_IN.items()
-        for each, tags in ((name, row.tags), (f"{name}+white-box", row.adaptive))
+        for variant, tags in ((name, row.tags), (f"{name}+white-box", row.adaptive))
         if tag in tags
     )
 
@@ -202,7 +202,7 @@ def load_attack(
     scenario: str,
     name: str,
     defaults: Mapping[str, object] = _NOTHING,
-    own: Mapping[Pair, Attack] = _NO_ATTACKS,
+    user_attacks: Mapping[Pair, Attack] = _NO_ATTACKS,
 ) -> Attack:
     """Return the attack of that name, with its modifiers applied.
 
@@ -211,16 +211,16 @@ def load_attack(
         name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`; budgets in it are ignored,
             because they belong to the threat.
         defaults: a dataset's settings for built-in attacks that have them; the name overrides them.
-        own: users' attacks by (scenario, name without modifiers).
+        user_attacks: users' attacks by (scenario, name without modifiers).
 
     Raises:
         UsageError: the attack is unknown, or does not take a modifier.
     """
     name = names.without_budgets(name)
-    pair = source_of(scenario, name, own)
+    pair = source_of(scenario, name, user_attacks)
     label = "/".join(pair)
     if scenario == POISONING:
-        plain = own.get(pair) or _built_in(*pair)
+        plain = user_attacks.get(pair) or _built_in(*pair)
         if names.has_setting(plain, "knowledge"):
             name += "+black-box"
         elif plain.knowledge == "white-box":
@@ -228,8 +228,10 @@ def load_attack(
                 f"attack {label} knows the model, which nobody does before it is trained; give it "
                 f"a field knowledge, or select it without {POISONING}/"
             )
-    if pair in own:
-        attack = names.with_settings(own[pair], names.read_modifiers(own[pair], name, label), label)
+    if pair in user_attacks:
+        attack = names.with_settings(
+            user_attacks[pair], names.read_modifiers(user_attacks[pair], name, label), label
+        )
         check(attack, f"attack {scenario}/{name}")
         return OwnAttack(attack)
     attack = _built_in(*pair)
@@ -237,7 +239,9 @@ def load_attack(
     return names.with_settings(attack, known | names.read_modifiers(attack, name, label), label)
 
 
-def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS) -> str:
+def canonical_name(
+    scenario: str, name: str, user_attacks: Mapping[Pair, Attack] = _NO_ATTACKS
+) -> str:
     """Return the canonical form of a name: modifiers in the order of the fields, without defaults.
 
     >>> canonical_name("injection", "pgd+budget=.1+iterations=0200+objective=tanh_margin")
@@ -251,7 +255,7 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
     """
     plain = names.without_budgets(name)
     base = names.base_name(plain)
-    pair = source_of(scenario, base, own)
+    pair = source_of(scenario, base, user_attacks)
     if scenario == POISONING:
         _check_poisoning(base, plain)
     if pair[0] == INJECTION and names.split_local_budget(name)[1] is not None:
@@ -276,14 +280,14 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
             f"the strongest of the other attacks; got {plain[len(base) + 1 :]!r}; give it to those "
             f"attacks: --grb-attack=NAME+MODIFIER,{base}"
         )
-    load_attack(scenario, plain, own=own)  # raises if the attack rejects a value
-    attack = own.get(pair) or _built_in(*pair)
+    load_attack(scenario, plain, user_attacks=user_attacks)  # raises if the attack rejects a value
+    attack = user_attacks.get(pair) or _built_in(*pair)
     settings = names.read_modifiers(attack, plain, f"{scenario}/{base}")
     return names.with_budgets_of(f"{base}{names.write_modifiers(attack, settings)}", name)
 
 
 def _check_poisoning(base: str, plain: str) -> None:
-    known = {"white-box", "black-box"} & {each.strip() for each in plain.split("+")[1:]}
+    known = {"white-box", "black-box"} & {modifier.strip() for modifier in plain.split("+")[1:]}
     if known or "knowledge=" in plain:
         raise UsageError(
             f"attack {POISONING}/{base} takes no white-box or black-box, because it comes before "

@@ -94,9 +94,11 @@ class Threat:
 
     def copied_to(self, device: torch.device) -> Threat:
         """Return a copy on the device that shares no memory with this one."""
-        own = ((each.name, getattr(self, each.name)) for each in fields(self))
+        attributes = ((attribute.name, getattr(self, attribute.name)) for attribute in fields(self))
         tensors: dict[str, Any] = {
-            name: value.to(device, copy=True) for name, value in own if isinstance(value, Tensor)
+            name: value.to(device, copy=True)
+            for name, value in attributes
+            if isinstance(value, Tensor)
         }
         return replace(self, **tensors)
 
@@ -150,11 +152,11 @@ class Perturbation:
 
     def of_target(self, target: int) -> Perturbation:
         """Return the flips made for the target with this index, as a perturbation of its own."""
-        own = self.flip_targets == target
+        selected = self.flip_targets == target
         added = self.added_edges.shape[1]
         return Perturbation(
-            added_edges=self.added_edges[:, own[:added]],
-            removed_edges=self.removed_edges[:, own[added:]],
+            added_edges=self.added_edges[:, selected[:added]],
+            removed_edges=self.removed_edges[:, selected[added:]],
         )
 
 
@@ -222,16 +224,16 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     x[perturbation.modified_nodes.to(device)] = _rows(perturbation.modified_x, graph.x)
     x = torch.cat([x, _rows(perturbation.injected_x, graph.x)])
 
-    kept = graph.edge_index
+    remaining = graph.edge_index
     removed = perturbation.removed_edges.to(device)
     if removed.shape[1]:
-        codes = kept[0] * num_nodes + kept[1]
+        codes = remaining[0] * num_nodes + remaining[1]
         both = torch.cat([removed, removed.flip(0)], dim=1)
-        kept = kept[:, ~torch.isin(codes, both[0] * num_nodes + both[1])]
+        remaining = remaining[:, ~torch.isin(codes, both[0] * num_nodes + both[1])]
     added = perturbation.added_edges.to(device)
     links = perturbation.injected_edges.to(device)
     links = torch.stack([links[0] + num_nodes, links[1]])
-    edge_index = torch.cat([kept, added, added.flip(0), links, links.flip(0)], dim=1)
+    edge_index = torch.cat([remaining, added, added.flip(0), links, links.flip(0)], dim=1)
     if "batch" in graph:
         return _in_order(x, edge_index, graph, perturbation)
 
@@ -355,12 +357,12 @@ def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat
     owners = perturbation.flip_targets
     if not owners.numel():
         owners = torch.zeros(changes, dtype=torch.int64)
-    for name, pairs, own, expected in (
+    for name, pairs, pair_owners, expected in (
         ("added_edges", added, owners[: added.shape[1]], False),
         ("removed_edges", removed, owners[added.shape[1] :], True),
     ):
         _verify_ids(name, pairs, num_nodes)
-        codes = _verify_pairs(name, pairs, num_nodes, own)
+        codes = _verify_pairs(name, pairs, num_nodes, pair_owners)
         wrong = int((torch.isin(codes, present) != expected).sum())
         if wrong:
             fact = "are not edges of the graph" if expected else "are edges of the graph already"

@@ -59,13 +59,13 @@ class AttackRegistry:
             plain = {name for name in names if not {"/", ":"} & set(base_name(name))}
             names = [f"{POISONING}/{name}" if name in plain else name for name in names]
         result = {pair for name in names for pair in self._resolve(name)}
-        kept = {pair for pair in result if pair[0] in scenarios}
-        if not kept:
+        selected = {pair for pair in result if pair[0] in scenarios}
+        if not selected:
             raise UsageError(
                 f"attack {', '.join(names)} does not exist in scenario {', '.join(scenarios)}. "
                 f"Allowed: {', '.join(map('/'.join, self._known()))}"
             )
-        return tuple(sorted(kept, key=attack_order))
+        return tuple(sorted(selected, key=attack_order))
 
     def one(self, name: str, scenarios: Sequence[str] = SCENARIOS) -> Pair:
         """Return the only attack that a name stands for.
@@ -106,7 +106,7 @@ class AttackRegistry:
             return pattern
         scenario = path.rpartition("/")[2]
         result = self.select([name], [scenario] if scenario in SCENARIOS else SCENARIOS)
-        names = {each for _, each in result}
+        names = {attack_name for _, attack_name in result}
         return f"{path}{slash}{names.pop()}" if len(names) == 1 else pattern
 
     def named_in(self, pattern: str) -> tuple[Pair, ...]:
@@ -160,8 +160,8 @@ class AttackRegistry:
         if base.rpartition("/")[2] in offered:
             self._enter_offered(base.rpartition("/")[2])
         choose("attack", base, list(dict.fromkeys([*self._spellings(), *offered])))
-        found = [pair for pair in self._known() if base in (pair[1], "/".join(pair))]
-        return found or [pair for pair in self._replayed() if base == "/".join(pair)]
+        matches = [pair for pair in self._known() if base in (pair[1], "/".join(pair))]
+        return matches or [pair for pair in self._replayed() if base == "/".join(pair)]
 
     def _offered(self) -> tuple[str, ...]:
         """Names that packages and plugins offer, which are imported only when they are named."""
@@ -180,14 +180,14 @@ class AttackRegistry:
     def _from_path(self, path: str) -> Pair:
         return self._enter(*own_attacks.from_path(path), f"attack {path!r}")
 
-    def _enter(self, found: object, attack: Attack, label: str) -> Pair:
+    def _enter(self, user_object: object, attack: Attack, label: str) -> Pair:
         pair = (attack.scenario, attack.name)
         if pair in known_attacks() or source_of(*pair) != pair:
             built_in = "/".join(source_of(*pair))
             raise UsageError(
                 f"{label} has the name of the built-in attack {built_in}; give it another"
             )
-        if self._found.setdefault(pair, found) is not found:
+        if self._found.setdefault(pair, user_object) is not user_object:
             raise UsageError(
                 f"{label} has the name of another attack of this run, {'/'.join(pair)}; give it "
                 f"another"

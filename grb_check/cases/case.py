@@ -145,7 +145,7 @@ def check_on_graphs(case: Case) -> None:
     """
     if not on_graphs((case.scenario, case.attack)):
         worst = [(scenario, WORST) for scenario in EVASION]
-        allowed = ", ".join("/".join(each) for each in (*tagged("graphs"), *worst))
+        allowed = ", ".join("/".join(pair) for pair in (*tagged("graphs"), *worst))
         raise UsageError(
             f"{case.dataset} is a set of graphs, which {case.scenario}/{case.attack} cannot "
             f"attack; allowed: {allowed}"
@@ -234,7 +234,9 @@ def keep_matching(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
     """
     for pattern in patterns:
         check_match("case", pattern, cases)
-    return [case for case in cases if not patterns or any(case.fits(each) for each in patterns)]
+    return [
+        case for case in cases if not patterns or any(case.fits(pattern) for pattern in patterns)
+    ]
 
 
 def check_match(what: str, pattern: str, cases: Sequence[Case]) -> None:

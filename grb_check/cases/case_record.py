@@ -92,7 +92,7 @@ def with_lost(
         missing: node ids; those that name no case are passed over.
         message: of the records that are added.
     """
-    back = {each.node_id for each in cases}
+    back = {case.node_id for case in cases}
     lost = ((node_id, case_of(node_id)) for node_id in missing if node_id not in back)
     return [
         *cases,
@@ -173,8 +173,8 @@ def each_once(rows: Sequence[CaseRecord]) -> list[CaseRecord]:
         label = row.case.model
         model = names.get(label, label) if row.outcome is None else row.outcome.model
         chosen.setdefault((model, replace(row.case, model="")), row)
-    kept = {row.node_id for row in chosen.values()}
-    return [row for row in rows if row.node_id in kept]
+    selected = {row.node_id for row in chosen.values()}
+    return [row for row in rows if row.node_id in selected]
 
 
 def inconsistent(graphs: Iterable[tuple[str, str]]) -> list[str]:

@@ -66,7 +66,7 @@ class CounterExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     artifact: str = ""
 
 
-def summary(found: CounterExample) -> str:
+def summary(example: CounterExample) -> str:
     """Return one line on the counter-example.
 
     >>> about = dict(repeat=0, clean=0.8, attacked=0.5, limit=0.3, minimal=True, tests=84)
@@ -74,43 +74,44 @@ def summary(found: CounterExample) -> str:
     >>> summary(CounterExample(**about))
     'smallest counter-example: 2 of 9 changes (2 edges added): drop 40.0% > 30.0%'
     """
-    if not found.units_after:
+    if not example.units_after:
         return (
-            f"smallest counter-example: none; without any change the drop of {found.drop:.1%} "
-            f"is over {found.limit:.1%}"
+            f"smallest counter-example: none; without any change the drop of {example.drop:.1%} "
+            f"is over {example.limit:.1%}"
         )
-    rest = "" if found.minimal else "; the search was stopped early, there may be a smaller one"
+    rest = "" if example.minimal else "; the search was stopped early, there may be a smaller one"
     return (
-        f"smallest counter-example: {found.units_after:,} of {found.units_before:,} "
-        f"changes ({', '.join(_parts(found))}): drop {found.drop:.1%} > {found.limit:.1%}{rest}"
+        f"smallest counter-example: {example.units_after:,} of {example.units_before:,} "
+        f"changes ({', '.join(_parts(example))}): drop {example.drop:.1%} > "
+        f"{example.limit:.1%}{rest}"
     )
 
 
-def lines(found: CounterExample, what: str = "node") -> list[str]:
+def lines(example: CounterExample, what: str = "node") -> list[str]:
     """Return all of it: edges, injected nodes, and the predictions that change.
 
     Args:
-        found: the counter-example.
+        example: the counter-example.
         what: kind of the targets, `node` or `graph`.
     """
     return [
-        f"repeat {found.repeat + 1}: {found.units_after:,} of {found.units_before:,} "
-        f"changes, {'1-minimal' if found.minimal else 'not known to be minimal'} after "
-        f"{found.tests:,} trials",
-        f"clean {found.clean:.1%} -> attacked {found.attacked:.1%}, drop "
-        f"{found.drop:.1%} > {found.limit:.1%}",
-        *_few("edges added", [f"{a} - {b}" for a, b in found.added_edges]),
-        *_few("edges removed", [f"{a} - {b}" for a, b in found.removed_edges]),
-        *_few("nodes injected", list(map(_injected, found.injected))),
-        *_few("nodes with modified features", list(map(str, found.modified_nodes))),
-        *_few("changed predictions", [_flip(pair, what) for pair in found.flipped]),
-        *([f"lost, by class: {fallen(found, what)}"] if fallen(found) else []),
+        f"repeat {example.repeat + 1}: {example.units_after:,} of {example.units_before:,} "
+        f"changes, {'1-minimal' if example.minimal else 'not known to be minimal'} after "
+        f"{example.tests:,} trials",
+        f"clean {example.clean:.1%} -> attacked {example.attacked:.1%}, drop "
+        f"{example.drop:.1%} > {example.limit:.1%}",
+        *_few("edges added", [f"{a} - {b}" for a, b in example.added_edges]),
+        *_few("edges removed", [f"{a} - {b}" for a, b in example.removed_edges]),
+        *_few("nodes injected", list(map(_injected, example.injected))),
+        *_few("nodes with modified features", list(map(str, example.modified_nodes))),
+        *_few("changed predictions", [_flip(pair, what) for pair in example.flipped]),
+        *([f"lost, by class: {fallen(example, what)}"] if fallen(example) else []),
     ]
 
 
-def fallen(found: CounterExample, what: str = "node") -> str:
+def fallen(example: CounterExample, what: str = "node") -> str:
     """Return the targets that are lost, by class: `3 of class 2 (degrees 1 to 4), ...`."""
-    lost = [pair for pair in found.flipped if pair.before == pair.label]
+    lost = [pair for pair in example.flipped if pair.before == pair.label]
     reported = []
     for label in sorted({row.label for row in lost}):
         degrees = [row.degree for row in lost if row.label == label]
@@ -121,14 +122,14 @@ def fallen(found: CounterExample, what: str = "node") -> str:
     return ", ".join(reported)
 
 
-def _parts(found: CounterExample) -> Iterator[str]:
-    links = sum(len(node.links) for node in found.injected)
+def _parts(example: CounterExample) -> Iterator[str]:
+    links = sum(len(node.links) for node in example.injected)
     sizes = (
-        (len(found.added_edges), "edge", " added"),
-        (len(found.removed_edges), "edge", " removed"),
-        (len(found.injected), "injected node", ""),
+        (len(example.added_edges), "edge", " added"),
+        (len(example.removed_edges), "edge", " removed"),
+        (len(example.injected), "injected node", ""),
         (links, "link", ""),
-        (len(found.modified_nodes), "node", " with modified features"),
+        (len(example.modified_nodes), "node", " with modified features"),
     )
     for size, noun, rest in sizes:
         if size:

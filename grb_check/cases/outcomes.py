@@ -137,7 +137,7 @@ def _farthest(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     result = sorted(
         findings, key=lambda finding: (finding.name, -abs(finding.figure - finding.limit))
     )
-    return tuple({each.name: each for each in reversed(result)}.values())[::-1]
+    return tuple({finding.name: finding for finding in reversed(result)}.values())[::-1]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -211,13 +211,13 @@ class Outcome:
         result = dict(self.shipped)
         for name in self.repeats[0].references:
             sides = [repeat.references[name] for repeat in self.repeats]
-            here = Reference(
+            reference = Reference(
                 clean=tuple(side.clean for side in sides),
                 attacked=tuple(side.attacked for side in sides),
             )
-            lower = statistics.fmean(here.attacked)
+            lower = statistics.fmean(reference.attacked)
             if name not in result or lower < statistics.fmean(result[name].attacked):
-                result[name] = here
+                result[name] = reference
         return result
 
     def has_learned(self, reference: str) -> bool:
@@ -258,9 +258,9 @@ class Outcome:
     @property
     def most_robust(self) -> tuple[str, float] | None:
         """Title and attacked accuracy of the most robust known model; None if unknown."""
-        for name, each in self.references.items():
+        for name, reference in self.references.items():
             if name not in (*UNDEFENDED, NO_GRAPH):
-                return name, statistics.fmean(each.attacked)
+                return name, statistics.fmean(reference.attacked)
         return None
 
     @property

@@ -48,7 +48,8 @@ def statistics(dataset: Dataset) -> list[str]:
     is_published = any(figure.expected for figure in figures)
     low, high = dataset.raw_feature_range
     rows = [
-        [each.name, each.found, each.expected, "" if each.agrees else "differs"] for each in figures
+        [figure.name, figure.found, figure.expected, "" if figure.agrees else "differs"]
+        for figure in figures
     ]
     rows.append(["raw features", f"{low:.2f} .. {high:.2f}", "", ""])
     head = ["", "found", "published" if is_published else "(nothing published)", ""]
@@ -68,14 +69,14 @@ def histogram(degrees: Tensor, test: Mapping[str, Tensor]) -> list[str]:
         test: difficulty -> node ids.
     """
     values = {level: degrees[test[level].to(degrees.device)].tolist() for level in LEVELS}
-    highest = max(max(each) for each in values.values())
+    highest = max(max(level_degrees) for level_degrees in values.values())
     bins = [(0, 0), (1, 1), (2, 2)]
     while bins[-1][1] < highest:
         low = bins[-1][1] + 1
         bins.append((low, 2 * low - 2))
     counts = {
-        level: [sum(low <= degree <= high for degree in each) for low, high in bins]
-        for level, each in values.items()
+        level: [sum(low <= degree <= high for degree in level_degrees) for low, high in bins]
+        for level, level_degrees in values.items()
     }
     longest = max(max(number) for number in counts.values())
     used = [index for index in range(len(bins)) if any(counts[level][index] for level in LEVELS)]

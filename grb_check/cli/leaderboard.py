@@ -61,9 +61,9 @@ def boards_of(runs: Sequence[tuple[str, RunRecord]]) -> list[Board]:
                 member = _Member(name, record, case, *_title(case, record))
                 groups.setdefault(case.case.dataset, []).append(member)
     result = [_board(dataset, members) for dataset, members in groups.items()]
-    boards = [each for each in result if each.defences]
+    boards = [board for board in result if board.defences]
     if not boards:
-        lines = [line for each in result for line in each.about if line.startswith(LEFT_OUT)]
+        lines = [line for board in result for line in board.about if line.startswith(LEFT_OUT)]
         raise UsageError(
             f"no model is left for a leaderboard ({'; '.join(lines) or 'there are no cases'}); "
             f"give runs whose models all have figures in the same cases"
@@ -74,7 +74,9 @@ def boards_of(runs: Sequence[tuple[str, RunRecord]]) -> list[Board]:
 def _board(dataset: str, members: Sequence[_Member]) -> Board:
     """The leaderboard of a dataset; without any defences if no model has all cases."""
     cells: Table[Cell] = {NO_ATTACK: {}}
-    measured = [(each, each.case.outcome) for each in members if each.case.outcome is not None]
+    measured = [
+        (member, member.case.outcome) for member in members if member.case.outcome is not None
+    ]
     for member, outcome in measured:
         level = outcome.case.difficulty
         row = cells.setdefault(member.attack, {}).setdefault(member.title, {})
@@ -97,14 +99,16 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
         for name in attacks
     }
     lacking = {
-        each.title: [
+        member.title: [
             f"{attack} at {level}"
             for attack, level in product(attacks, levels)
-            if level not in cells[attack].get(each.title, {})
+            if level not in cells[attack].get(member.title, {})
         ]
-        for each in members
+        for member in members
     }
-    models = {each.title: each.model for each in members if measured and not lacking[each.title]}
+    models = {
+        member.title: member.model for member in members if measured and not lacking[member.title]
+    }
     return Board(
         name=dataset,
         dataset=dataset,
@@ -112,7 +116,9 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
         attacks=attacks,
         adaptive=tuple(name for name in attacks if outcomes[name].adaptive),
         defences=tuple(models),
-        cells={row: {title: each[title] for title in models} for row, each in cells.items()},
+        cells={
+            row: {title: by_title[title] for title in models} for row, by_title in cells.items()
+        },
         models=models,
         fingerprint=measured[0][1].dataset if measured else "",
         split=members[0].record.settings.split or "",
@@ -141,7 +147,9 @@ def _about(
             f"repeats: {len(outcome.repeats)}, each with its own training and attack",
         ]
     about += [f"model {title}: {model}" for title, model in models.items() if ":" in model]
-    about += [f"attack {name}: {each.attack or 'of no version'}" for name, each in outcomes.items()]
+    about += [
+        f"attack {name}: {outcome.attack or 'of no version'}" for name, outcome in outcomes.items()
+    ]
     about += [
         f"{LEFT_OUT} {title}: no figures under {(*lacks, 'any attack')[0]}"
         for title, lacks in lacking.items()
@@ -168,9 +176,9 @@ def _measured_with(record: RunRecord) -> str:
     return f"measured with {versions}"
 
 
-def _refuse_unlike(dataset: str, what: str, found: Collection[object]) -> None:
-    if len(found) > 1:
-        listed = " and ".join(sorted(map(str, found)))
+def _refuse_unlike(dataset: str, what: str, values: Collection[object]) -> None:
+    if len(values) > 1:
+        listed = " and ".join(sorted(map(str, values)))
         raise UsageError(
             f"the runs on {dataset} cannot be on one leaderboard: their {what} is {listed}; give "
             f"runs that measured alike"

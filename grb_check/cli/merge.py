@@ -83,9 +83,9 @@ def differences(parts: Sequence[PartRecord]) -> list[Difference]:
     result: dict[str, Difference] = {}
     trained: dict[Trained, tuple[PartRecord, set[str]]] = {}
     for part in parts:
-        for each in _code(parts[0], part):
-            text = f"{parts[0].name} and {part.name} have {each}"
-            result.setdefault(each, Difference(text=text, refused=True))
+        for difference in _code(parts[0], part):
+            text = f"{parts[0].name} and {part.name} have {difference}"
+            result.setdefault(difference, Difference(text=text, refused=True))
         for subject, weights in _weights(part.record).items():
             first, known = trained.setdefault(subject, (part, weights))
             if not weights & known:
@@ -114,7 +114,7 @@ def _code(one: PartRecord, other: PartRecord) -> list[str]:
 
 
 def _environment(one: PartRecord, other: PartRecord, names: Sequence[str]) -> list[str]:
-    sides = (each.record.environment for each in (one, other))
+    sides = (part.record.environment for part in (one, other))
     ours, theirs = ([side.get(name, "unknown") for name in names] for side in sides)
     return [
         f"{name} {was} and {now}"
@@ -155,13 +155,13 @@ class Whole:
 
 
 def merge(
-    parts: Sequence[PartRecord], kept: Baseline | None = None, *, allow_different: bool = False
+    parts: Sequence[PartRecord], baseline: Baseline | None = None, *, allow_different: bool = False
 ) -> Whole:
     """Judge once, over all cases, what the parts could not judge alone.
 
     Args:
         parts: of one run.
-        kept: the baseline, see `read_baseline`.
+        baseline: the baseline, see `read_baseline`.
         allow_different: whether parts may be of other code, versions or weights; a note says so.
 
     Raises:
@@ -179,9 +179,9 @@ def merge(
     _check_boards(boards, rows)
     environment = shards.joined_environment(parts)
     end = None
-    if kept is not None:
+    if baseline is not None:
         end = baseline_result(
-            kept, rows, plan.cases, environment, cut_short=bool(missing), shard=None
+            baseline, rows, plan.cases, environment, cut_short=bool(missing), shard=None
         )
     record = record_of(
         settings,
@@ -205,14 +205,18 @@ def _differences(parts: Sequence[PartRecord], *, allowed: bool) -> list[str]:
         UsageError: they differ so that they are not of one run, and that is not allowed.
     """
     result = differences(parts)
-    refused = [each.text for each in result if each.refused]
+    refused = [difference.text for difference in result if difference.refused]
     if refused and not allowed:
         raise UsageError(
             f"the parts are not of one run: {'; '.join(refused)}; run all parts from one commit "
             f"with the same versions, or give --allow-different, which every report then says"
         )
     notes = [note for part in parts for note in part.record.notes]
-    return list(dict.fromkeys([*notes, *(f"merged parts differ: {each.text}" for each in result)]))
+    return list(
+        dict.fromkeys(
+            [*notes, *(f"merged parts differ: {difference.text}" for difference in result)]
+        )
+    )
 
 
 def _boards(settings: RunSettings, cases: Sequence[Case]) -> Boards:
@@ -259,19 +263,19 @@ def read_baseline(
             f"the baseline {str(file)!r} that the parts were compared with is not here; name it "
             f"with --baseline FILE"
         )
-    kept = open_baseline(file, before.margin, model, update=update)
-    if not update and len(kept.entries) != before.tests:
+    baseline = open_baseline(file, before.margin, model, update=update)
+    if not update and len(baseline.entries) != before.tests:
         raise UsageError(
-            f"the baseline {str(file)!r} has {count(len(kept.entries), 'entry', 'entries')}, "
+            f"the baseline {str(file)!r} has {count(len(baseline.entries), 'entry', 'entries')}, "
             "and the parts were "
             f"compared with one of {before.tests}; give the same file"
         )
-    if not update and before.digest != kept.saved.digest:
+    if not update and before.digest != baseline.saved.digest:
         raise UsageError(
             f"the baseline {str(file)!r} has other figures than the one that the parts were "
             f"compared with; give the same file"
         )
-    return kept
+    return baseline
 
 
 def _of_revision(
@@ -285,10 +289,10 @@ def _of_revision(
     entries: dict[str, BaselineCase] = {}
     failures: dict[str, str] = {}
     for part in parts:
-        own = part.record.baseline
-        if own is not None and own.base is not None:
-            failures |= own.base.failures
-            entries |= saved_of(own.base.content, f"the base in {part.name}").entries
+        baseline = part.record.baseline
+        if baseline is not None and baseline.base is not None:
+            failures |= baseline.base.failures
+            entries |= saved_of(baseline.base.content, f"the base in {part.name}").entries
     return Baseline(
         path=Path(about.path),
         margin=about.margin,
@@ -370,9 +374,9 @@ def run(options: argparse.Namespace) -> int:
     paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
     parts = [PartRecord(name=name, record=read(expanded(name))) for name in options.parts]
     path = named_paths("--", {"baseline": options.baseline}).get("baseline")
-    kept = read_baseline(parts, path, update=options.update_baseline)
-    check_all("--", paths, kept)
-    whole = merge(parts, kept, allow_different=options.allow_different)
+    baseline = read_baseline(parts, path, update=options.update_baseline)
+    check_all("--", paths, baseline)
+    whole = merge(parts, baseline, allow_different=options.allow_different)
     result = digest(whole.record)
     unwritten = written.write_run(paths, result)
     entered = _entered(whole)
@@ -380,7 +384,9 @@ def run(options: argparse.Namespace) -> int:
     _show(whole, result, len(parts), failures)
     results = Counter(row.result for row in whole.record.cases)
     results.update("fail" if test.failed else "pass" for test in entered)
-    reported = ", ".join(f"{number} {WORDS[each]}" for each, number in sorted(results.items()))
+    reported = ", ".join(
+        f"{number} {WORDS[outcome]}" for outcome, number in sorted(results.items())
+    )
     StandardOutput().section(reported or "no cases")
     if in_github_actions(os.environ):
         for line in annotation_lines(result):
@@ -399,25 +405,27 @@ def _entered(whole: Whole) -> list[pytest.TestReport]:
     return [report for test in tests for report in test if report.when == "call"]
 
 
-def _failures(found: Digest, entered: Sequence[pytest.TestReport]) -> list[str]:
+def _failures(run_digest: Digest, entered: Sequence[pytest.TestReport]) -> list[str]:
     """A line for each failure."""
     lines = [
         f"{row.node_id} - {(row.message or row.result).splitlines()[0]}"
-        for row in found.rows
+        for row in run_digest.rows
         if row.result in ("fail", "error")
     ]
     lines += [f"{test.nodeid} - {test.longreprtext}" for test in entered if test.failed]
-    return lines + [f"dataset {name} - another graph in each part" for name in found.inconsistent]
+    return lines + [
+        f"dataset {name} - another graph in each part" for name in run_digest.inconsistent
+    ]
 
 
-def _show(whole: Whole, found: Digest, parts: int, failures: Sequence[str]) -> None:
+def _show(whole: Whole, run_digest: Digest, parts: int, failures: Sequence[str]) -> None:
     """Write what a run shows below its tests."""
     out, record = StandardOutput(), whole.record
     planned = len(record.planned)
     judged = planned - len(record.missing) - len(record.deselected)
     out.write_line(f"grb merge: {count(parts, 'part')}, {judged} of {count(planned, 'case')}")
     lost = f"Parts not given: {', '.join(whole.absent)}" if whole.absent else NOT_JUDGED
-    terminal.write_run(out, found, lost if record.missing else "")
+    terminal.write_run(out, run_digest, lost if record.missing else "")
     if failures:
         out.section("failed")
         for line in failures:

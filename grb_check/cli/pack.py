@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         record=record,
         store=_store(options.store),
         datasets=options.dataset,
-        folders=[expanded(each) for each in options.data],
+        folders=[expanded(folder) for folder in options.data],
         attacks=options.attack,
         device=options.device,
     )

@@ -144,7 +144,7 @@ def _source(making: PackSources, name: str) -> Source:
         UsageError: it is not found by its name.
     """
     settings = making.record.settings
-    recorded = [Path(each) for each in settings.data if Path(each).is_dir()]
+    recorded = [Path(folder) for folder in settings.data if Path(folder).is_dir()]
     places = Places(
         folders=tuple(making.folders or recorded),
         download=settings.download,

@@ -134,23 +134,23 @@ def _replay_at(options: argparse.Namespace) -> int:
     Raises:
         UsageError: there is no such revision.
     """
-    here, places = Path.cwd().resolve(), sys.path[:]
-    revision = find_revision(options.at, here, "--at")
+    cwd, places = Path.cwd().resolve(), sys.path[:]
+    revision = find_revision(options.at, cwd, "--at")
     top = revision.top.resolve()
-    options.artifact = here / expanded(options.artifact)
-    options.grb_data = [here / expanded(folder) for folder in options.grb_data]
+    options.artifact = cwd / expanded(options.artifact)
+    options.grb_data = [cwd / expanded(folder) for folder in options.grb_data]
     if options.grb_dataset:
-        options.grb_dataset = datasets.anchored(options.grb_dataset, here)
+        options.grb_dataset = datasets.anchored(options.grb_dataset, cwd)
     remove_stale(top)
     with worktree(revision) as folder:
-        sys.path[:] = [each for each in places if not is_own(top, Path(each))]
-        below = folder / here.relative_to(top)
+        sys.path[:] = [entry for entry in places if not is_own(top, Path(entry))]
+        below = folder / cwd.relative_to(top)
         below.mkdir(parents=True, exist_ok=True)
         try:
             os.chdir(below)
             code = _replay(options)
         finally:
-            os.chdir(here)
+            os.chdir(cwd)
             sys.path[:] = places
         foreign = not_of(folder, top)
     if foreign:
@@ -161,18 +161,18 @@ def _replay_at(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace) -> int:
     path = expanded(options.artifact)
-    kept = evidence.read(path)
-    model = _model(options, kept)
-    source = _source(options, kept)
+    saved = evidence.read(path)
+    model = _model(options, saved)
+    source = _source(options, saved)
     evaluator = _evaluator(options.grb_device)
-    sys.path[:0] = dict.fromkeys([str(Path.cwd()), *_import_folders(kept)])
+    sys.path[:0] = dict.fromkeys([str(Path.cwd()), *_import_folders(saved)])
     try:
-        _check_data(evaluator, source, kept)
+        _check_data(evaluator, source, saved)
         subject = _subject(model)
-        say(*_opening(kept, model, evaluator.device.type))
+        say(*_opening(saved, model, evaluator.device.type))
         measured = []
-        for repeat in kept.repeats:
-            measured.append(_measure(evaluator, subject, source, kept, repeat))
+        for repeat in saved.repeats:
+            measured.append(_measure(evaluator, subject, source, saved, repeat))
             say(_line(f"repeat {repeat.seed + 1}", measured[-1]))
     except BudgetError as error:
         msg = f"evidence {str(path)!r} has a perturbation that its threat forbids: {error}"
@@ -180,43 +180,43 @@ def _replay(options: argparse.Namespace) -> int:
     except GrbCheckError as error:
         complain(error)
         return CANNOT_TELL
-    wrong = _verdict(kept, measured)
+    wrong = _verdict(saved, measured)
     if wrong and options.grb_shrink:
-        now = replace(kept, repeats=tuple(row.now for row in measured))
+        now = replace(saved, repeats=tuple(row.now for row in measured))
         _shrink(path, now, evaluator, subject, source)
     return FAILS if wrong else PASSES
 
 
-def _model(options: argparse.Namespace, kept: Evidence) -> SavedModel:
+def _model(options: argparse.Namespace, saved: Evidence) -> SavedModel:
     """Return the model to test: the named one, else the recorded one.
 
     Raises:
         UsageError: there is neither, or its form is wrong.
     """
     args = [] if options.grb_model_args is None else [options.grb_model_args]
-    given = options.grb_model or kept.model.target
+    given = options.grb_model or saved.model.target
     if not given:
         raise UsageError(
             "the failed test got its model from a fixture, which cannot be recorded; name a "
             "factory of it with --grb-model pkg.module:attr"
         )
     spec = read_models([given], args)[0]
-    as_recorded = spec.target == kept.model.target and not args
+    as_recorded = spec.target == saved.model.target and not args
     return SavedModel(
-        name=kept.model.name if spec.target == kept.model.target else spec.label,
+        name=saved.model.name if spec.target == saved.model.target else spec.label,
         target=spec.target,
-        args=kept.model.args if as_recorded else spec.args,
-        folders=kept.model.folders,
+        args=saved.model.args if as_recorded else spec.args,
+        folders=saved.model.folders,
     )
 
 
-def _source(options: argparse.Namespace, kept: Evidence) -> Source:
+def _source(options: argparse.Namespace, saved: Evidence) -> Source:
     """Return the dataset, which may have moved with the folder of the run.
 
     Raises:
         UsageError: it cannot be found.
     """
-    data = kept.data
+    data = saved.data
     folders = [expanded(folder) for folder in options.grb_data]
     for folder in folders:
         if not os.path.isdir(folder):
@@ -243,9 +243,9 @@ def _moved(path: str, base: str) -> str:
     return str(moved) if moved.exists() else path
 
 
-def _import_folders(kept: Evidence) -> list[str]:
+def _import_folders(saved: Evidence) -> list[str]:
     """Folders from which the run imported, if they exist."""
-    folders = (_moved(folder, kept.data.base) for folder in kept.model.folders)
+    folders = (_moved(folder, saved.data.base) for folder in saved.model.folders)
     return [folder for folder in folders if Path(folder).is_dir()]
 
 
@@ -262,7 +262,7 @@ def _subject(model: SavedModel) -> Subject:
     return as_subject(model.target, model.args, model.name)
 
 
-def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
+def _check_data(evaluator: Evaluator, source: Source, saved: Evidence) -> None:
     """Check that the dataset is the recorded one.
 
     Raises:
@@ -271,9 +271,9 @@ def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
     from grb_check.failures.replay import sizes  # imports torch
 
     dataset = evaluator.dataset(source)
-    if dataset.fingerprint() == kept.data.fingerprint:
+    if dataset.fingerprint() == saved.data.fingerprint:
         return
-    now, then = sizes(dataset), kept.data.sizes
+    now, then = sizes(dataset), saved.data.sizes
     names = dict.fromkeys((*then, *now))
     differing = [
         f"{now.get(name, 0):,} {name}, recorded {then.get(name, 0):,}"
@@ -290,29 +290,29 @@ def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
 
 
 def _measure(
-    evaluator: Evaluator, subject: Subject, source: Source, kept: Evidence, repeat: SavedRepeat
+    evaluator: Evaluator, subject: Subject, source: Source, saved: Evidence, repeat: SavedRepeat
 ) -> _ReplayedRepeat:
     from grb_check.attacks.threat import verify  # imports torch
     from grb_check.failures.replay import replaying
 
-    with replaying(evaluator, subject, source, kept.case, repeat.seed) as replay:
+    with replaying(evaluator, subject, source, saved.case, repeat.seed) as replay:
         verify(repeat.perturbation, replay.graph, replay.threat)
         after = replay.accuracy(replay.after(repeat.perturbation))
         same = replay.model.weights == repeat.weights
         return _ReplayedRepeat(repeat, replay.accuracy(replay.before), after, same)
 
 
-def _opening(kept: Evidence, model: SavedModel, device: str) -> Iterator[str]:
-    yield f"{kept.case.id} of {model.name}, {count(len(kept.repeats), 'repeat')}"
-    yield f"recorded: {kept.message}"
+def _opening(saved: Evidence, model: SavedModel, device: str) -> Iterator[str]:
+    yield f"{saved.case.id} of {model.name}, {count(len(saved.repeats), 'repeat')}"
+    yield f"recorded: {saved.message}"
     now = versions()
     differing = [
         f"{name} {then}, now {now.get(name, 'none')}"
-        for name, then in kept.versions.items()
+        for name, then in saved.versions.items()
         if now.get(name) != then
     ]
-    if device != kept.device:
-        differing.append(f"device {kept.device}, now {device}")
+    if device != saved.device:
+        differing.append(f"device {saved.device}, now {device}")
     if differing:
         yield f"recorded with {'; '.join(differing)}"
 
@@ -328,7 +328,7 @@ def _line(name: str, measured: _ReplayedRepeat) -> str:
     )
 
 
-def _verdict(kept: Evidence, measured: Sequence[_ReplayedRepeat]) -> str:
+def _verdict(saved: Evidence, measured: Sequence[_ReplayedRepeat]) -> str:
     """Write the result over all repeats, and return what is wrong; empty if nothing is."""
     clean = statistics.fmean(row.clean for row in measured)
     attacked = statistics.fmean(row.attacked for row in measured)
@@ -343,7 +343,7 @@ def _verdict(kept: Evidence, measured: Sequence[_ReplayedRepeat]) -> str:
             f"other code, arguments, versions or device, or a training that is not deterministic"
             + ("; the perturbation was made for the recorded ones" if made_for else "")
         )
-    limits = kept.limits
+    limits = saved.limits
     wrong = limits.broken(clean, attacked, drop)
     if limits.drop is None and limits.attacked is None:
         say("no limit was recorded, because the test judges by itself")

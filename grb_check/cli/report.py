@@ -65,7 +65,7 @@ def _digests(runs: Sequence[str]) -> list[Digest]:
     Raises:
         UsageError: a file is not a run record, or is given twice.
     """
-    stems = [Path(each).stem for each in runs]
+    stems = [Path(path).stem for path in runs]
     names = stems if len(set(stems)) == len(stems) else runs
     return [
         digest(record, name if len(runs) > 1 else "")

@@ -74,8 +74,8 @@ def joined_plan(parts: Sequence[PartRecord], rows: Sequence[CaseRecord]) -> Shar
     A case that one part left out and another one ran counts as run.
     """
     reported = {row.case.id for row in rows}
-    left_out = {each for part in parts for each in part.record.deselected} - reported
-    named = (case_of(each.node_id) for each in parts[0].record.planned)
+    left_out = {case_id for part in parts for case_id in part.record.deselected} - reported
+    named = (case_of(row.node_id) for row in parts[0].record.planned)
     planned = tuple(case for case in named if case is not None)
     return ShardPlan(
         cases=planned,
@@ -88,9 +88,9 @@ def joined_missing(
     parts: Sequence[PartRecord], rows: Sequence[CaseRecord], plan: ShardPlan
 ) -> list[str]:
     """Return node ids of the cases on which no part has a verdict."""
-    lost = {each for part in parts for each in part.record.missing}
+    lost = {node_id for part in parts for node_id in part.record.missing}
     known = {row.case.id for row in rows} | set(plan.deselected)
-    never = (each.node_id for each in parts[0].record.planned if each.id not in known)
+    never = (row.node_id for row in parts[0].record.planned if row.id not in known)
     return sorted(lost | set(never))
 
 
@@ -99,8 +99,8 @@ def absent(parts: Sequence[PartRecord]) -> list[str]:
     shards = [part.record.shard for part in parts if part.record.shard is not None]
     if not shards:
         return []
-    number, here = shards[0].count, {shard.index for shard in shards}
-    return [f"{index}/{number}" for index in range(1, number + 1) if index not in here]
+    number, given = shards[0].count, {shard.index for shard in shards}
+    return [f"{index}/{number}" for index in range(1, number + 1) if index not in given]
 
 
 def joined_environment(parts: Sequence[PartRecord]) -> dict[str, str]:
@@ -117,36 +117,38 @@ def joined_models(parts: Sequence[PartRecord]) -> tuple[ModelSettings, ...]:
     of_parts = zip(*(part.record.settings.models for part in parts), strict=True)
     return tuple(
         msgspec.structs.replace(
-            next((model for model in each if model.file), each[0]),  # an empty part imports none
-            source=" and ".join(dict.fromkeys(model.source for model in each)),
+            next(
+                (model for model in models if model.file), models[0]
+            ),  # an empty part imports none
+            source=" and ".join(dict.fromkeys(model.source for model in models)),
         )
-        for each in of_parts
+        for models in of_parts
     )
 
 
 def _shared(record: RunRecord) -> Mapping[str, Any]:
     """Return the values that must be equal in all shards, by their names in messages."""
     settings: dict[str, Any] = msgspec.to_builtins(record.settings)
-    for each in OF_THE_MACHINE:
-        del settings[each]
+    for option in OF_THE_MACHINE:
+        del settings[option]
     for model in settings["models"]:
-        for each in ("source", "file", "line"):  # see `merge`
-            del model[each]
+        for key in ("source", "file", "line"):  # see `merge`
+            del model[key]
     boards = split_at_commas([record.settings.rank_against])
     settings["rank_against"] = [PurePath(board.replace("\\", "/")).name for board in boards]
-    kept = record.baseline
-    compared = {f"baseline {name}": kept and getattr(kept, name) for name in _COMPARED}
-    if kept is not None and kept.base is not None:
-        compared["base"] = kept.path
-        compared["base has the same files"] = kept.base.same
+    baseline = record.baseline
+    compared = {f"baseline {name}": baseline and getattr(baseline, name) for name in _COMPARED}
+    if baseline is not None and baseline.base is not None:
+        compared["base"] = baseline.path
+        compared["base has the same files"] = baseline.base.same
     return {**settings, **compared}
 
 
 def _check_cut(first: PartRecord, other: PartRecord) -> None:
     """Refuse parts of other cases, or cut in another way."""
     cuts = [
-        (each.record.shard.count, each.record.shard.plan) if each.record.shard else (1, "")
-        for each in (first, other)
+        (part.record.shard.count, part.record.shard.plan) if part.record.shard else (1, "")
+        for part in (first, other)
     ]
     ids = [[row.id for row in part.record.planned] for part in (first, other)]
     if cuts[0] != cuts[1] or ids[0] != ids[1]:

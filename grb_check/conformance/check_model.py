@@ -62,13 +62,16 @@ def check_model(
         if not properties or name in properties
     )
     wrong = [
-        each.explanation for each in result if each.result == "fail" and each.name not in expected
+        outcome.explanation
+        for outcome in result
+        if outcome.result == "fail" and outcome.name not in expected
     ]
     wrong += [
-        f"{each.name} passes, but is expected to fail ({expected[each.name]}); take it out of "
+        f"{outcome.name} passes, but is expected to fail ({expected[outcome.name]}); take it out "
+        f"of "
         f"expected_failures"
-        for each in result
-        if each.result == "pass" and each.name in expected
+        for outcome in result
+        if outcome.result == "pass" and outcome.name in expected
     ]
     if wrong:
         raise PropertyError(

@@ -131,22 +131,22 @@ class CheckedModel:
             reject()
 
 
-def check_same(found: Tensor, expected: Tensor, graph: Data, what: str) -> None:
+def check_same(actual: Tensor, expected: Tensor, graph: Data, what: str) -> None:
     """Check that two answers [rows, c] are the same up to rounding.
 
     Raises:
         BrokenPropertyError: with the largest difference, its row, and what is allowed.
     """
-    if found.shape != expected.shape:
+    if actual.shape != expected.shape:
         raise BrokenPropertyError(
-            f"{what}: the shape is {[*found.shape]} and not {[*expected.shape]}", graph
+            f"{what}: the shape is {[*actual.shape]} and not {[*expected.shape]}", graph
         )
     if not expected.numel():
         return
-    precision = max(torch.finfo(each.dtype).eps for each in (found, expected))
-    found, expected = found.double(), expected.double()
+    precision = max(torch.finfo(answer.dtype).eps for answer in (actual, expected))
+    actual, expected = actual.double(), expected.double()
     allowed = ROUNDING * precision * max(1.0, float(expected.abs().max()))
-    differences = (found - expected).abs().amax(dim=1)
+    differences = (actual - expected).abs().amax(dim=1)
     largest, row = float(differences.max()), int(differences.argmax())
     if largest > allowed:
         raise BrokenPropertyError(

@@ -53,7 +53,7 @@ _ALL: Final = (
     Property("devices", "a GPU gives what the CPU gives"),
     Property("scale", "how time grows with the number of edges; always passes"),
 )
-PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType({each.name: each for each in _ALL})
+PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType({entry.name: entry for entry in _ALL})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,4 +99,4 @@ def on_one_line(message: str) -> str:
 
 def names_of(*, of_graphs: bool) -> list[str]:
     """Return the names of the properties that models of nodes, or of graphs, can have."""
-    return [each.name for each in _ALL if (each.of_graphs if of_graphs else each.of_nodes)]
+    return [entry.name for entry in _ALL if (entry.of_graphs if of_graphs else entry.of_nodes)]

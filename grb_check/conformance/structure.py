@@ -77,7 +77,7 @@ def locality(model: CheckedModel, graph: Data, draw: Draw) -> None:
 def batch_independence(model: CheckedModel, graph: Data, draw: Draw) -> None:
     """Check that each graph of a batch is answered as if it were alone."""
     batch = draw(batches(features=model.num_features, min_graphs=2))
-    expected = torch.cat([model.expected(each) for each in batch.to_data_list()])
+    expected = torch.cat([model.expected(member) for member in batch.to_data_list()])
     check_same(model.answer(batch), expected, batch, "graphs of one batch")
 
 

@@ -58,7 +58,7 @@ def _trained(model: CheckedModel, shift: int) -> nn.Module:
     fit = own_training(built, model.dataset, subject.name)
     if fit is None:
         raise NotApplicableError("it has no fit of its own, and is shown no other labels")
-    view, validation = (each.to(model.device) for each in _views(model.dataset, shift))
+    view, validation = (part.to(model.device) for part in _views(model.dataset, shift))
     try:
         with isolated_randomness(0):
             run_training(fit, view, lambda: validation, subject.name)

@@ -170,17 +170,17 @@ def _heap_sorted(nodes: list[int], keys: list[int]) -> list[int]:
     return heap[1:]
 
 
-def _sift(heap: list[int], keys: list[int], place: int, node: int, last: int) -> None:
+def _sift(heap: list[int], keys: list[int], position: int, node: int, last: int) -> None:
     """Sink a node to its place in the heap, below the given one."""
-    child = 2 * place
+    child = 2 * position
     while child <= last:
         if child < last and keys[heap[child]] < keys[heap[child + 1]]:
             child += 1
         if keys[node] >= keys[heap[child]]:
             break
-        heap[place] = heap[child]
-        place, child = child, 2 * child
-    heap[place] = node
+        heap[position] = heap[child]
+        position, child = child, 2 * child
+    heap[position] = node
 
 
 def _partition(order: list[int], keys: list[int], low: int, high: int) -> int:

@@ -182,7 +182,7 @@ def _candidates(request: DatasetRequest, places: Places) -> Iterable[Source]:
 
     def rank(source: Source) -> int:
         """Place of the first folder that holds the source: folders come before formats."""
-        return next(i for i, each in enumerate(places.searched) if each in source.path.parents)
+        return next(i for i, folder in enumerate(places.searched) if folder in source.path.parents)
 
     return sorted(_found(request, places), key=rank)
 
@@ -207,7 +207,7 @@ def _not_found(request: DatasetRequest, places: Places, looked: list[Source]) ->
         if looked:
             nearest = min(looked, key=_share_missing)
             lacks = ", ".join(nearest.missing())
-            usages = " or ".join(dict.fromkeys(each.format.usage for each in looked))
+            usages = " or ".join(dict.fromkeys(source.format.usage for source in looked))
             return f"dataset {spec!r}: {nearest.path} lacks {lacks}; give {usages}"
         return (
             f"dataset {spec!r}: there is no directory {request.text!r}, and no "
@@ -217,7 +217,7 @@ def _not_found(request: DatasetRequest, places: Places, looked: list[Source]) ->
         return (
             f"dataset {spec} was not found: download it (python -m grb_check fetch {spec}, or the "
             f"option --grb-download), or name its directory with --grb-data=DIR; looked for: "
-            f"{', '.join(_incomplete(each) for each in looked)}"
+            f"{', '.join(_incomplete(source) for source in looked)}"
         )
     known = (*known_names(), *GRAPH_SETS)
     near = difflib.get_close_matches(spec.lower(), known, n=1)

@@ -236,7 +236,9 @@ class GraphDataset:
     def fingerprint(self) -> str:
         """Hex digest of everything that can change an outcome."""
         parts = (self.graph, self.training_graphs, self.validation_graphs)
-        tensors = [each for part in parts for each in (part.x, part.edge_index, part.batch, part.y)]
+        tensors = [
+            tensor for part in parts for tensor in (part.x, part.edge_index, part.batch, part.y)
+        ]
         return digest([*tensors, *(part.edge_attr for part in parts if "edge_attr" in part)])
 
 
@@ -256,9 +258,9 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
             f"{count(graphs.num_graphs, 'graph')} are for "
             f"training; at least {LEAST} are needed, one of them for validation"
         )
-    each = _each_graph(graphs)
+    single_graphs = _each_graph(graphs)
     training, validation = training_and_validation(graphs)
-    test = Batch.from_data_list([each[index] for index in graphs.test.tolist()])
+    test = Batch.from_data_list([single_graphs[index] for index in graphs.test.tolist()])
     return GraphDataset(
         name=graphs.name,
         graph=Data(
@@ -268,8 +270,10 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
             y=test.y,
             **({"edge_attr": test.edge_attr} if "edge_attr" in test else {}),
         ),
-        training_graphs=Batch.from_data_list([each[index] for index in training.tolist()]),
-        validation_graphs=Batch.from_data_list([each[index] for index in validation.tolist()]),
+        training_graphs=Batch.from_data_list([single_graphs[index] for index in training.tolist()]),
+        validation_graphs=Batch.from_data_list(
+            [single_graphs[index] for index in validation.tolist()]
+        ),
         num_classes=graphs.num_classes,
         origin=graphs.origin,
     )
@@ -288,7 +292,7 @@ def _each_graph(graphs: GraphSet) -> list[Data]:
     whole = graphs.graphs
     starts = whole.ptr.tolist()
     edges = torch.searchsorted(whole.edge_index[0].contiguous(), whole.ptr).tolist()
-    each = [
+    result = [
         Data(
             x=whole.x[starts[index] : starts[index + 1]],
             edge_index=whole.edge_index[:, edges[index] : edges[index + 1]] - starts[index],
@@ -297,9 +301,9 @@ def _each_graph(graphs: GraphSet) -> list[Data]:
         for index in range(graphs.num_graphs)
     ]
     if "edge_attr" in whole:
-        for index, graph in enumerate(each):
+        for index, graph in enumerate(result):
             graph.edge_attr = whole.edge_attr[edges[index] : edges[index + 1]]
-    return each
+    return result
 
 
 AnyDataset: TypeAlias = Dataset | GraphDataset

@@ -48,28 +48,30 @@ def accept(source: Source) -> str:
         UsageError: it has no files of its own.
         DataError: they are not a sound dataset; an earlier record stays.
     """
-    with source.format.prepared(source) as here:
-        stamps = {name: lock.stamp(path) for name, path in here.format.files(here).items()}
+    with source.format.prepared(source) as prepared:
+        stamps = {name: lock.stamp(path) for name, path in prepared.format.files(prepared).items()}
         if not stamps:
             raise UsageError(f"dataset {source.asked}: there are no files to record checksums of")
-        _checked(here)
-        lock.record(here.lock_key, stamps, source.places.home, origin=here.origin)
-        return here.lock_key
+        _checked(prepared)
+        lock.record(prepared.lock_key, stamps, source.places.home, origin=prepared.origin)
+        return prepared.lock_key
 
 
 def _read(source: Source) -> Dataset | GraphSet:
     """Compare files with their first use, read them, and record a first use without errors."""
-    with source.format.prepared(source) as here:
-        absent = here.missing()
+    with source.format.prepared(source) as prepared:
+        absent = prepared.missing()
         if absent:
-            raise DataError(f"dataset {here.name}: {here.path} lacks {', '.join(absent)}")
-        files, home = here.format.files(here), here.places.home
+            raise DataError(f"dataset {prepared.name}: {prepared.path} lacks {', '.join(absent)}")
+        files, home = prepared.format.files(prepared), prepared.places.home
         if not files:
-            return _checked(here)
+            return _checked(prepared)
         accept_command = lock_command(source)
-        stamps = lock.compare(here.lock_key, files, home, where=here.origin, accept=accept_command)
-        created = _checked(here)
-        lock.record_first_use(here.lock_key, stamps, home, origin=here.origin)
+        stamps = lock.compare(
+            prepared.lock_key, files, home, where=prepared.origin, accept=accept_command
+        )
+        created = _checked(prepared)
+        lock.record_first_use(prepared.lock_key, stamps, home, origin=prepared.origin)
         return created
 
 

@@ -103,12 +103,12 @@ def compare(dataset: Dataset) -> tuple[PublishedFigure, ...]:
         slack = max(HALF_DIGIT, REBUILT * result) if redrawn else HALF_DIGIT
         figures.append(_decimal(f"average degree, {level}", result, printed.get(level), slack))
     bounds = row.get("feature_range", (None, None))
-    own = dataset.feature_range
+    feature_range = dataset.feature_range
     if dataset.features != "grb":
         from grb_check.datasets.normalisation import normalised_range  # imports numpy
 
-        own = normalised_range(dataset.graph.x.numpy())
-    for end, result, expected in zip(("lowest", "highest"), own, bounds, strict=True):
+        feature_range = normalised_range(dataset.graph.x.numpy())
+    for end, result, expected in zip(("lowest", "highest"), feature_range, bounds, strict=True):
         figures.append(_decimal(f"{end} feature, normalised", result, expected, HALF_DIGIT))
     return (*figures, *_split_sizes(dataset, "average_degree" in row))
 
@@ -116,9 +116,9 @@ def compare(dataset: Dataset) -> tuple[PublishedFigure, ...]:
 def deviations(dataset: Dataset) -> str:
     """Return a text of the figures that differ, expected and found; empty if none does."""
     return "; ".join(
-        f"{each.name}: expected {each.expected}, found {each.found}"
-        for each in compare(dataset)
-        if not each.agrees
+        f"{figure.name}: expected {figure.expected}, found {figure.found}"
+        for figure in compare(dataset)
+        if not figure.agrees
     )
 
 
@@ -164,18 +164,18 @@ def _split_sizes(dataset: Dataset, is_published: bool) -> list[PublishedFigure]:
     return figures
 
 
-def _count(name: str, found: int, expected: int | None) -> PublishedFigure:
+def _count(name: str, actual: int, expected: int | None) -> PublishedFigure:
     text = "" if expected is None else f"{expected:,}"
-    agrees = expected is None or found == expected
-    return PublishedFigure(name=name, found=f"{found:,}", expected=text, agrees=agrees)
+    agrees = expected is None or actual == expected
+    return PublishedFigure(name=name, found=f"{actual:,}", expected=text, agrees=agrees)
 
 
 def _decimal(
-    name: str, found: float, expected: Sequence[float] | None, slack: float
+    name: str, actual: float, expected: Sequence[float] | None, slack: float
 ) -> PublishedFigure:
     text = " or ".join(f"{value:.2f}" for value in expected or ())
-    agrees = expected is None or any(abs(found - value) <= slack for value in expected)
-    return PublishedFigure(name=name, found=f"{found:.2f}", expected=text, agrees=agrees)
+    agrees = expected is None or any(abs(actual - value) <= slack for value in expected)
+    return PublishedFigure(name=name, found=f"{actual:.2f}", expected=text, agrees=agrees)
 
 
 @cache

@@ -166,26 +166,30 @@ def kept_state(clean: float, attacked: float | None, again: float = 0.0) -> Find
 
 
 def stronger(
-    name: str, own: Right, other: Right, what: str, than: str = "the attack on the model itself"
+    name: str,
+    adaptive: Right,
+    other: Right,
+    what: str,
+    than: str = "the attack on the model itself",
 ) -> Finding | None:
     """Another perturbation of the same budget is clearly stronger than the adaptive one.
 
     Args:
         name: `transfer-stronger` or `random-stronger`.
-        own: targets that stay right under the adaptive perturbation, bool [t].
+        adaptive: targets that stay right under the adaptive perturbation, bool [t].
         other: targets that stay right under the other one, bool [t].
         what: description of the other one, for the message.
         than: description of the adaptive one.
     """
-    ahead = int(own.sum()) - int(other.sum())
+    ahead = int(adaptive.sum()) - int(other.sum())
     limit = DIAGNOSTICS[name].limit
-    if ahead <= max(1.0, limit * own.size):
+    if ahead <= max(1.0, limit * adaptive.size):
         return None
     text = (
-        f"{what} leaves {ahead} of {count(own.size, 'target')} fewer right than {than} "
+        f"{what} leaves {ahead} of {count(adaptive.size, 'target')} fewer right than {than} "
         f"(limit {limit:.0%}, at least 1)"
     )
-    return _finding(name, ahead / own.size, text)
+    return _finding(name, ahead / adaptive.size, text)
 
 
 def no_effect(before: Right, after: Right) -> Finding | None:
@@ -216,7 +220,7 @@ def budget_unused(spent: Mapping[str, int], threat: Threat) -> Finding | None:
             links.
         threat: the budget.
     """
-    used, allowed, what = min(_used(spent, threat), key=lambda each: each[0] / max(each[1], 1))
+    used, allowed, what = min(_used(spent, threat), key=lambda usage: usage[0] / max(usage[1], 1))
     if used >= DIAGNOSTICS["budget-unused"].limit * allowed:
         return None
     return _finding("budget-unused", used / allowed, f"{used} of {allowed} {what} used (limit 90%)")

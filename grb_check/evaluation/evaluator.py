@@ -93,8 +93,8 @@ def threads_for(num_nodes: int) -> Iterator[None]:
 def stronger_transfers(
     victim: TrainedModel,
     trials: Mapping[Case, Trial],
-    own: Mapping[Case, bytes],
-    made: Sequence[RunPerturbation],
+    rights: Mapping[Case, bytes],
+    perturbations: Sequence[RunPerturbation],
 ) -> dict[Case, Finding]:
     """Return a finding for each case of whose threat another model's perturbation is stronger.
 
@@ -105,19 +105,19 @@ def stronger_transfers(
     Args:
         victim: of one repeat.
         trials: of its cases whose attackers know it, in that repeat.
-        own: which targets stay right under the perturbation that was counted, packed bits.
-        made: in the same repeat.
+        rights: which targets stay right under the perturbation that was counted, packed bits.
+        perturbations: in the same repeat.
     """
     tried: dict[tuple[int, bytes], Right] = {}  # by perturbation and targets
     result: dict[Case, Finding] = {}
     for cases in _by_threat(trials):
         case, trial = cases[0], trials[cases[0]]
         targets = trial.threat.targets.cpu().numpy().tobytes()
-        stays = min((_unpacked(own[each], trial) for each in cases), key=np.count_nonzero)
-        for number, each in enumerate(made):
-            if not any(map(each.is_foreign, cases)):
+        stays = min((_unpacked(rights[case], trial) for case in cases), key=np.count_nonzero)
+        for number, candidate in enumerate(perturbations):
+            if not any(map(candidate.is_foreign, cases)):
                 continue
-            perturbation = from_bytes(each.perturbation)
+            perturbation = from_bytes(candidate.perturbation)
             if not _fits(perturbation, trial):
                 continue
             if (number, targets) not in tried:
@@ -126,7 +126,7 @@ def stronger_transfers(
                 diagnostics.TRANSFER,
                 stays,
                 tried[number, targets],
-                f"the perturbation of {each.case.id}",
+                f"the perturbation of {candidate.case.id}",
                 "every attack on the model itself",
             )
             if finding is not None and (case not in result or finding.figure > result[case].figure):
@@ -395,9 +395,9 @@ class Evaluator:
         self,
         subject: Subject,
         source: datasets.Source,
-        own: Mapping[Case, bytes],
+        rights: Mapping[Case, bytes],
         seed: int,
-        made: Sequence[RunPerturbation],
+        perturbations: Sequence[RunPerturbation],
         selected: Sequence[Pair] = (),
     ) -> dict[Case, Finding]:
         """Try perturbations that were made for other models.
@@ -405,23 +405,27 @@ class Evaluator:
         Args:
             subject: the model.
             source: of the dataset.
-            own: the cases of the model whose attackers know it, and which targets stay right.
+            rights: the cases of the model whose attackers know it, and which targets stay right.
             seed: of the repeat.
-            made: perturbations of that repeat.
+            perturbations: perturbations of that repeat.
             selected: attacks of the run as the user selected them, see `worst_members`.
 
         Raises:
             ModelError: the victim fails on one of the attacked graphs.
         """
         cache = self._cache(source)
-        trials = {case: replace(self.trials(source, case, selected)[0], seed=seed) for case in own}
+        trials = {
+            case: replace(self.trials(source, case, selected)[0], seed=seed) for case in rights
+        }
         with (
             threads_for(cache.own.dataset.num_nodes),
             restored(),
-            self._progress(f"{subject.name}: trying {count(len(made), 'perturbation')} of others"),
+            self._progress(
+                f"{subject.name}: trying {count(len(perturbations), 'perturbation')} of others"
+            ),
         ):
             victim = cache.victims.get(subject, seed)
-            return stronger_transfers(victim, trials, own, made)
+            return stronger_transfers(victim, trials, rights, perturbations)
 
     def facts(
         self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()

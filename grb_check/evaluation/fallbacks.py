@@ -60,7 +60,7 @@ def transferred_variant(trial: Trial, **settings: object) -> Stored | None:
 
 def random_ones(trial: Trial) -> list[Perturbation]:
     """Perturbations by other, random attacks with the same budget and restrictions."""
-    return [on_surrogates(each)[0] for each in _random_trials(trial)]
+    return [on_surrogates(random_trial)[0] for random_trial in _random_trials(trial)]
 
 
 def black_box_trials(trial: Trial) -> list[Trial]:
@@ -177,7 +177,7 @@ def searched(
         ]
     starts = [created for created, _ in moved] + ([] if adaptive is None else [adaptive])
     if blended is not None:
-        return min([*starts, blended], key=lambda each: _score(trial, model, each))
+        return min([*starts, blended], key=lambda perturbation: _score(trial, model, perturbation))
     random = random_ones(trial)
     clean = trial.own.dataset.graph
     generator = torch.Generator().manual_seed(seed_of("score search", trial))
@@ -217,10 +217,10 @@ def searched(
     return result
 
 
-def _any_edge_may_change(trial: Trial, made: list[Perturbation]) -> bool:
+def _any_edge_may_change(trial: Trial, perturbations: list[Perturbation]) -> bool:
     """Whether the attack flips edges of any kind, and changes nothing else."""
     restrictions = {getattr(trial.attack, name, "none") for name in ("restrict", "structure")}
-    features = any(each.modified_nodes.numel() for each in made)
+    features = any(perturbation.modified_nodes.numel() for perturbation in perturbations)
     return trial.threat.scenario == MODIFICATION and restrictions == {"none"} and not features
 
 
@@ -230,8 +230,8 @@ def _best_flips(
     """Search from the strongest of these on for any flips within the budget."""
     graph = trial.own.dataset.graph
     clean, targets = edge_set(graph), trial.threat.targets.to(graph.x.device)
-    allowed = [each for each in starts if _is_allowed(trial, each)]
-    start = min(allowed, key=lambda each: _score(trial, model, each))
+    allowed = [candidate for candidate in starts if _is_allowed(trial, candidate)]
+    start = min(allowed, key=lambda candidate: _score(trial, model, candidate))
     flips = clean.encode(
         torch.cat([start.added_edges, start.removed_edges], dim=1).to(graph.x.device)
     )

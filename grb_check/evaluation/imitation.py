@@ -28,22 +28,28 @@ STEPS: Final = 200
 LEARNING_RATE: Final = 0.01
 
 
-def imitation(trial: Trial, model: TrainedModel, made: Sequence[Perturbation]) -> Victim:
+def imitation(trial: Trial, model: TrainedModel, perturbations: Sequence[Perturbation]) -> Victim:
     """Return a GCN that was trained to give the model's logits.
 
     Args:
         trial: gives the clean graph, of nodes.
         model: to ask.
-        made: perturbations under which it is asked, beside the clean graph.
+        perturbations: perturbations under which it is asked, beside the clean graph.
     """
     graph = trial.own.dataset.graph
-    attacked = [apply(graph, each) for each in (Perturbation(), *made)]
+    attacked = [apply(graph, perturbation) for perturbation in (Perturbation(), *perturbations)]
     with isolated_randomness(derive_seed("imitation", trial.seed)):
         with torch.no_grad():
-            answers = [_centred(model.victim(each.x, each.edge_index)) for each in attacked]
+            answers = [
+                _centred(model.victim(attacked_graph.x, attacked_graph.edge_index))
+                for attacked_graph in attacked
+            ]
         module = GCN(trial.own.dataset.num_features, answers[0].shape[1], HIDDEN, dropout=0.0)
         module.to(graph.x.device)
-        calls = [module.on_topology(each.edge_index, each.x.shape[0]) for each in attacked]
+        calls = [
+            module.on_topology(attacked_graph.edge_index, attacked_graph.x.shape[0])
+            for attacked_graph in attacked
+        ]
         optimizer = torch.optim.Adam(module.parameters(), lr=LEARNING_RATE)
         with torch.enable_grad():
             for step in range(STEPS):

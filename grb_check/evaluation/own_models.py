@@ -272,12 +272,12 @@ def check_scale(model: TrainedModel, dataset: AnyDataset, source: datasets.Sourc
             with suppress(ModelError):  # which may not take such features at all
                 right[rule] = predict(model.victim, graph, 0)[nodes] == truth
     best = max(right, key=lambda rule: int(right[rule].sum()))
-    there, here = right[best], right[dataset.features]
-    gained, lost = int((there & ~here).sum()), int((here & ~there).sum())
+    there, current = right[best], right[dataset.features]
+    gained, lost = int((there & ~current).sum()), int((current & ~there).sum())
     if gained - lost > DEVIATIONS * (gained + lost) ** 0.5:
         raise ModelError(
             f"model {model.victim.name} is finished, and right for {there.float().mean():.1%} of "
-            f"the test nodes with --grb-features={best}, but for {here.float().mean():.1%} with "
+            f"the test nodes with --grb-features={best}, but for {current.float().mean():.1%} with "
             f"{dataset.features}, the default for {dataset.name}: it was trained on other "
             f"features; give --grb-features={best}, or --grb-features={dataset.features} if this "
             f"is meant"
@@ -422,10 +422,10 @@ class DatasetCache:
     """
 
     def __init__(
-        self, own: OwnModels, source: datasets.Source, notices: tuple[str, ...] = ()
+        self, own_models: OwnModels, source: datasets.Source, notices: tuple[str, ...] = ()
     ) -> None:
-        self.own = own
-        self.victims = TrainedVictims(own.dataset, source, own.device)
+        self.own = own_models
+        self.victims = TrainedVictims(own_models.dataset, source, own_models.device)
         self.notices = notices
 
 
@@ -441,5 +441,5 @@ def load_cache(
         warnings.simplefilter("always")
         dataset = datasets.load_either(source)
     on_device = replace(dataset, graph=dataset.graph.to(device))
-    own = OwnModels(on_device, dataset.fingerprint(), store, device, pack)
-    return DatasetCache(own, source, our_warnings(caught))
+    own_models = OwnModels(on_device, dataset.fingerprint(), store, device, pack)
+    return DatasetCache(own_models, source, our_warnings(caught))

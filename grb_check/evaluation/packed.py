@@ -47,6 +47,8 @@ def wanted_by(trial: Trial) -> Mapping[PerturbationRequest, Trial]:
     A case in doubt has more repeats than its run.
     """
     result = [
-        replace(each, seed=seed) for each in black_box_trials(trial) for seed in range(ATTACK_SEEDS)
+        replace(black_box_trial, seed=seed)
+        for black_box_trial in black_box_trials(trial)
+        for seed in range(ATTACK_SEEDS)
     ]
-    return {wanted_of(each): each for each in result}
+    return {wanted_of(black_box_trial): black_box_trial for black_box_trial in result}

@@ -8,7 +8,7 @@ from grb_check.files.npz_file import seal, unseal
 
 def to_bytes(perturbation: Perturbation) -> bytes:
     """Return the tensors and notes of a perturbation as a sealed npz file."""
-    arrays = {name: each.cpu().numpy() for name, each in perturbation.named_tensors().items()}
+    arrays = {name: tensor.cpu().numpy() for name, tensor in perturbation.named_tensors().items()}
     return seal({"notes": perturbation.notes}, arrays)
 
 

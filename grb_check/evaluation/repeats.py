@@ -38,12 +38,12 @@ Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 
 def plan(
-    own: OwnModels, case: Case, attacks: Mapping[Pair, Attack], selected: Sequence[Pair] = ()
+    own_models: OwnModels, case: Case, attacks: Mapping[Pair, Attack], selected: Sequence[Pair] = ()
 ) -> tuple[Trial, ...]:
     """Return the trials of a case, with seed 0: one, or of `worst` one for each member.
 
     Args:
-        own: the harness's models on the dataset of the case.
+        own_models: the harness's models on the dataset of the case.
         case: to run.
         attacks: users' attacks by scenario and name.
         selected: attacks of the run as the user selected them, see `worst_members`.
@@ -51,19 +51,19 @@ def plan(
     Raises:
         UsageError: the dataset cannot have this case, or an attack or surrogate is unknown.
     """
-    of_graphs = isinstance(own.dataset, GraphDataset)
+    of_graphs = isinstance(own_models.dataset, GraphDataset)
     if of_graphs:
         check_on_graphs(case)
-    if isinstance(own.dataset, Dataset):
+    if isinstance(own_models.dataset, Dataset):
         pairs = [(case.scenario, case.attack)]
-        check_poisoned_in_training(pairs, transductive=own.dataset.transductive)
+        check_poisoned_in_training(pairs, transductive=own_models.dataset.transductive)
     trials = []
     for member in members_of(case, selected, of_graphs=of_graphs):
-        usual = settings_for(own.dataset, source_of(case.scenario, member.attack)[0])
+        usual = settings_for(own_models.dataset, source_of(case.scenario, member.attack)[0])
         attack = load_attack(case.scenario, member.attack, usual, attacks)
-        check_kinds(attack, own.dataset)
-        threat = threat_of(own.dataset, case.difficulty, case.scenario, member.attack)
-        trials.append(Trial(own, attack, threat, member, seed=0))
+        check_kinds(attack, own_models.dataset)
+        threat = threat_of(own_models.dataset, case.difficulty, case.scenario, member.attack)
+        trials.append(Trial(own_models, attack, threat, member, seed=0))
     return tuple(trials)
 
 
@@ -100,11 +100,11 @@ def measure_repeat(
         victim = cache.victims.get(subject, seed)
     trained = time.perf_counter()
     results = []
-    for trial in (replace(each, seed=seed) for each in trials):
+    for trial in (replace(unseeded, seed=seed) for unseeded in trials):
         needed = () if shipped_on(trial) else kinds
         with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
             results.append(_attack(cache, trial, victim, needed))
-    names = [each.case.attack for each in trials]
+    names = [trial.case.attack for trial in trials]
     result = worst_result(names, results) if base_name(case.attack) == WORST else results[0]
     measurement = replace(
         result.measurement,
@@ -151,7 +151,7 @@ def reference_scores(
             every.append(white_box_references(trial, transferred, attack.methods, kinds))
         else:
             every.append(black_box_references(trial, on_surrogates(trial)[0], kinds))
-    return {kind: min((each[kind] for each in every), key=_attacked) for kind in kinds}
+    return {kind: min((scores[kind] for scores in every), key=_attacked) for kind in kinds}
 
 
 def _attacked(scores: Scores) -> float:

@@ -232,10 +232,10 @@ def shipped_on(trial: Trial) -> Mapping[str, Reference]:
 
 def reference_key(trial: Trial) -> str:
     """Return what shipped references are found by: all that their accuracies depend on."""
-    own = trial.own
-    recipes = "; ".join(map(own.definition, references_on(own.dataset)))
+    own_models = trial.own
+    recipes = "; ".join(map(own_models.definition, references_on(own_models.dataset)))
     return (
-        f"protocol {PROTOCOL}, {own.fingerprint}, {trial.case.difficulty}, "
+        f"protocol {PROTOCOL}, {own_models.fingerprint}, {trial.case.difficulty}, "
         f"{trial.case.scenario}/{trial.case.attack}: {description_of(trial)}, "
         f"{describe_threat(trial.threat)}, {recipes}"
     )
@@ -269,17 +269,17 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
         BudgetError: the attack did more than its threat allows.
         UsageError: the run has a pack, which lacks the perturbation or is damaged.
     """
-    own, trial = trial.own, replace(trial, seed=trial.seed % ATTACK_SEEDS)
+    own_models, trial = trial.own, replace(trial, seed=trial.seed % ATTACK_SEEDS)
     pack = pack_of(trial)
     if pack is not None:
         return _from_pack(pack, trial), True
     description = describe(trial.attack)
     if description is None:
         return attack_surrogates(trial), False
-    key = own.store.key(
+    key = own_models.store.key(
         kind="perturbation",
         protocol=PROTOCOL,
-        dataset=own.fingerprint,
+        dataset=own_models.fingerprint,
         surrogate=made_on(trial),
         surrogate_seed=surrogate_seed(),
         attack=description,
@@ -287,16 +287,16 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
         difficulty=trial.case.difficulty,
         seed=trial.seed,
     )
-    with own.store.lock(key):
-        stored = own.store.load_perturbation(key)
+    with own_models.store.lock(key):
+        stored = own_models.store.load_perturbation(key)
         if stored is not None:
             try:
-                verify(stored, own.dataset.graph, trial.threat)
+                verify(stored, own_models.dataset.graph, trial.threat)
                 return stored, True
             except BudgetError as error:
-                own.store.discard(key, str(error))
+                own_models.store.discard(key, str(error))
         perturbation = attack_surrogates(trial)
-        own.store.save_perturbation(key, perturbation)
+        own_models.store.save_perturbation(key, perturbation)
     return perturbation, False
 
 
@@ -335,10 +335,10 @@ def wanted_of(trial: Trial) -> PerturbationRequest:
 
 def made_on(trial: Trial) -> str:
     """Return the source of the black-box perturbations of a trial, as a part of store keys."""
-    own, pack = trial.own, pack_of(trial)
+    own_models, pack = trial.own, pack_of(trial)
     if pack is not None:
         return f"pack {pack.digest}"
-    return "; ".join(own.recipe(kind) for kind in kinds_for(trial.attack))
+    return "; ".join(own_models.recipe(kind) for kind in kinds_for(trial.attack))
 
 
 def attack_surrogates(trial: Trial) -> Perturbation:
@@ -443,19 +443,19 @@ def black_box_references(
 
 
 def _reference_scores(trial: Trial, perturbation: Perturbation, kind: str) -> Scores:
-    own = trial.own
-    key = own.store.key(
+    own_models = trial.own
+    key = own_models.store.key(
         kind="poisoned reference" if trial.poisons else "reference",
         protocol=PROTOCOL,
-        dataset=own.fingerprint,
-        recipe=own.recipe(kind),
+        dataset=own_models.fingerprint,
+        recipe=own_models.recipe(kind),
         perturbation=digest([*perturbation.tensors(), trial.threat.targets]),
         seed=trial.seed,
     )
     stored = stored_scores(trial, key)
     if stored is not None:
         return stored
-    reference = own.reference(kind, trial.seed)
+    reference = own_models.reference(kind, trial.seed)
     after = right_after(trial, reference, perturbation)
     return save_scores(trial, key, right_before(trial, reference), after)
 

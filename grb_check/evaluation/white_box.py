@@ -83,9 +83,9 @@ def white_box(
         ModelError: the victim fails on the attacked graph.
     """
     transferred = transferred_variant(trial)
-    own, reason = _adaptive(trial, victim)
-    adaptive = own[0] if own else None
-    doubts = _doubts(trial, victim, own, transferred)
+    perturbations, reason = _adaptive(trial, victim)
+    adaptive = perturbations[0] if perturbations else None
+    doubts = _doubts(trial, victim, perturbations, transferred)
     search = adaptive is None or bool(doubts)
     misled = adaptive is None or any(doubt.name != "cut-off" for doubt in doubts)
     attempts = _attempts(trial, victim, adaptive, transferred, search=search, misled=misled)
@@ -101,7 +101,7 @@ def white_box(
         white_box_references(trial, transferred, methods, kinds),
         method=method,
         methods=methods,
-        notes=_notes(trial, attempts, method, reason, own),
+        notes=_notes(trial, attempts, method, reason, perturbations),
         diagnostics=(*doubts, *_findings(trial, victim, attempts)),
     )
 
@@ -117,10 +117,13 @@ def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], st
         if not _for_lack_of_a_gradient(error):
             raise
         return [], one_line(error)
-    own, blended = created
+    direct, blended = created
     if blended is None:
-        return [own], ""
-    return sorted((own, blended), key=lambda each: int(right_after(trial, model, each).sum())), ""
+        return [direct], ""
+    return sorted(
+        (direct, blended),
+        key=lambda perturbation: int(right_after(trial, model, perturbation).sum()),
+    ), ""
 
 
 def _for_lack_of_a_gradient(error: ModelError) -> bool:
@@ -148,8 +151,8 @@ def _attempts(
     if transferred is not None:
         created["transferred"] = transferred
     return {
-        method: _Attempt(*each, right_after(trial, model, each[0]))
-        for method, each in created.items()
+        method: _Attempt(*stored, right_after(trial, model, stored[0]))
+        for method, stored in created.items()
     }
 
 
@@ -162,11 +165,17 @@ def _notes(
     attempts: _Attempts,
     method: Method,
     reason: str,
-    own: Sequence[Perturbation],
+    perturbations: Sequence[Perturbation],
 ) -> tuple[str, ...]:
     name = without_budgets(trial.case.attack)
-    others = [each for each in own if each is not attempts[method].perturbation]
-    notes = [note for each in others for note in each.notes if NOT_EXCHANGED in note]
+    others = [
+        perturbation
+        for perturbation in perturbations
+        if perturbation is not attempts[method].perturbation
+    ]
+    notes = [
+        note for perturbation in others for note in perturbation.notes if NOT_EXCHANGED in note
+    ]
     if reason:
         notes.append(f"{name}: {reason.partition(';')[0]}: score-based search instead")
     if method == "score-based" and "adaptive" in attempts:
@@ -178,44 +187,51 @@ def _notes(
 
 
 def _doubts(
-    trial: Trial, victim: TrainedModel, own: Sequence[Perturbation], transferred: Stored | None
+    trial: Trial,
+    victim: TrainedModel,
+    perturbations: Sequence[Perturbation],
+    transferred: Stored | None,
 ) -> tuple[Finding, ...]:
     """Findings that the gradient which the attack needs is missing, wrong, or blind to links."""
-    kind = _kind(trial, [*own, *(() if transferred is None else transferred[:1])])
+    kind = _kind(trial, [*perturbations, *(() if transferred is None else transferred[:1])])
     known, graph = victim.missing_gradients, trial.own.dataset.graph
     if kind not in known:
         targets = trial.own.dataset.test["full"]
         known[kind] = missing_gradients(victim.victim, graph, targets, kind)
     result = [diagnostics.no_gradient(*known[kind], kind)]
-    if own and not own[0].flip_targets.numel():
-        attacked = apply(graph, own[0])
+    if perturbations and not perturbations[0].flip_targets.numel():
+        attacked = apply(graph, perturbations[0])
         wrong = wrong_gradients(victim.victim, attacked, trial.threat.targets, kind)
         result.append(diagnostics.wrong_gradient(wrong, kind))
-    if own and trial.threat.batch is None and result[0] is None:  # else rounding would look like it
+    if (
+        perturbations and trial.threat.batch is None and result[0] is None
+    ):  # else rounding would look like it
         targets = trial.threat.targets
-        share = max(cut_off(victim.victim, graph, each, targets) for each in own)
+        share = max(
+            cut_off(victim.victim, graph, perturbation, targets) for perturbation in perturbations
+        )
         result.append(diagnostics.cut_off(share))
-    return tuple(each for each in result if each is not None)
+    return tuple(finding for finding in result if finding is not None)
 
 
-def _kind(trial: Trial, made: Sequence[Perturbation]) -> Kind:
+def _kind(trial: Trial, perturbations: Sequence[Perturbation]) -> Kind:
     """Return the inputs by which an attack with these perturbations differentiates.
 
     Features of existing nodes are found by gradients; the flips beside them may be random.
     """
-    features = any(each.modified_nodes.numel() for each in made)
+    features = any(perturbation.modified_nodes.numel() for perturbation in perturbations)
     return "features" if features or trial.threat.scenario == INJECTION else "edges"
 
 
 def _findings(trial: Trial, victim: TrainedModel, attempts: _Attempts) -> tuple[Finding, ...]:
     """Other reasons to doubt that the attack was strong enough."""
-    own = attempts.get("adaptive") or attempts["score-based"]
+    attempt = attempts.get("adaptive") or attempts["score-based"]
     result = [
-        *_unsteady(trial, victim, apply(trial.own.dataset.graph, own.perturbation)),
-        *_beaten(trial, victim, own, attempts.get("transferred")),
-        diagnostics.no_effect(right_before(trial, victim), own.right),
+        *_unsteady(trial, victim, apply(trial.own.dataset.graph, attempt.perturbation)),
+        *_beaten(trial, victim, attempt, attempts.get("transferred")),
+        diagnostics.no_effect(right_before(trial, victim), attempt.right),
     ]
-    return tuple(each for each in result if each is not None)
+    return tuple(finding for finding in result if finding is not None)
 
 
 def _unsteady(trial: Trial, victim: TrainedModel, attacked: Data) -> Sequence[Finding | None]:
@@ -229,32 +245,34 @@ def _unsteady(trial: Trial, victim: TrainedModel, attacked: Data) -> Sequence[Fi
         again = float((first != third).float().mean())
         return [diagnostics.kept_state(0.0, None, again) or diagnostics.random_forward(differing)]
     after = predict(victim.victim, trial.own.dataset.graph, trial.seed)
-    kept = None
+    changed_share = None
     if victim.uncalled is not None:
         with isolated_randomness(trial.seed):  # layers of PyG 2.5 draw weights to be copied over
             copied = copy.deepcopy(victim.uncalled)
         uncalled = predict(copied, attacked, trial.seed)[targets]
-        kept = float((first != uncalled).float().mean())
-    return [diagnostics.kept_state(float((after != victim.predicted).float().mean()), kept)]
+        changed_share = float((first != uncalled).float().mean())
+    return [
+        diagnostics.kept_state(float((after != victim.predicted).float().mean()), changed_share)
+    ]
 
 
 def _beaten(
-    trial: Trial, victim: TrainedModel, own: _Attempt, transferred: _Attempt | None
+    trial: Trial, victim: TrainedModel, attempt: _Attempt, transferred: _Attempt | None
 ) -> Sequence[Finding | None]:
     """Findings that a perturbation made with less knowledge is clearly stronger."""
     result = []
     if transferred is not None:
         what = "the same attack on a surrogate"
         result.append(
-            diagnostics.stronger(diagnostics.TRANSFER, own.right, transferred.right, what)
+            diagnostics.stronger(diagnostics.TRANSFER, attempt.right, transferred.right, what)
         )
-    comparable = not _only_features(own.perturbation)  # random ones flip edges
+    comparable = not _only_features(attempt.perturbation)  # random ones flip edges
     others = random_ones(trial) if comparable else []
     random = [right_after(trial, victim, other) for other in others]
     if random:
         best = min(random, key=lambda right: int(right.sum()))
         what = "a random perturbation of the same budget"
-        result.append(diagnostics.stronger("random-stronger", own.right, best, what))
+        result.append(diagnostics.stronger("random-stronger", attempt.right, best, what))
     return result
 
 
@@ -280,18 +298,18 @@ def white_box_references(
 def _reference_scores(
     trial: Trial, transferred: Stored | None, methods: Sequence[Method], kind: str
 ) -> Scores:
-    own = trial.own
+    own_models = trial.own
     description = description_of(trial)
     if description is None:
         return scores(*_attack_reference(trial, kind, transferred, methods))
-    key = own.store.key(
+    key = own_models.store.key(
         kind="white-box reference, or transferred",
         protocol=PROTOCOL,
         methods=" and ".join(
             f"{method} v{SEARCH}" if method == "score-based" else method for method in methods
         ),
-        dataset=own.fingerprint,
-        recipe=own.recipe(kind),
+        dataset=own_models.fingerprint,
+        recipe=own_models.recipe(kind),
         surrogate=made_on(trial),
         surrogate_seed=surrogate_seed(),
         attack=description,
@@ -299,7 +317,7 @@ def _reference_scores(
         difficulty=trial.case.difficulty,
         seed=trial.seed,
     )
-    with own.store.lock(key):
+    with own_models.store.lock(key):
         stored = stored_scores(trial, key)
         if stored is not None:
             return stored
@@ -313,8 +331,8 @@ def _attack_reference(
     before, no_graph = right_before(trial, reference), kind == NO_GRAPH
     if no_graph and trial.threat.scenario == INJECTION:
         return before, before
-    own = _adaptive(trial, reference)[0] if "adaptive" in methods else []
-    adaptive = own[0] if own else None
+    perturbations = _adaptive(trial, reference)[0] if "adaptive" in methods else []
+    adaptive = perturbations[0] if perturbations else None
     search = not no_graph and (adaptive is None or "score-based" in methods)
     misled = adaptive is None
     attempts = _attempts(trial, reference, adaptive, transferred, search=search, misled=misled)

@@ -26,14 +26,14 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
         targets: number of targets.
     """
     names = [without_budgets(name) for name, _ in members]
-    measurements = [each for _, each in members]
-    position = min(range(len(members)), key=lambda each: measurements[each].victim.attacked)
+    measurements = [measurement for _, measurement in members]
+    position = min(range(len(members)), key=lambda index: measurements[index].victim.attacked)
     strongest = measurements[position]
     references: dict[str, Scores] = {}
     for measurement in measurements:
-        for name, own in measurement.references.items():
-            if name not in references or own.attacked < references[name].attacked:
-                references[name] = own
+        for name, reference in measurement.references.items():
+            if name not in references or reference.attacked < references[name].attacked:
+                references[name] = reference
     return replace(
         strongest,
         references=references,
@@ -52,7 +52,7 @@ def worst_result(names: Sequence[str], results: Sequence[RepeatResult]) -> Repea
         results: of the members.
     """
     facts = results[0].facts
-    members = [(name, each.measurement) for name, each in zip(names, results, strict=True)]
+    members = [(name, result.measurement) for name, result in zip(names, results, strict=True)]
     worst = worst_of(members, facts.targets)
     strongest = next(
         result for result in results if result.measurement.perturbation == worst.perturbation
@@ -69,12 +69,12 @@ def worst_result(names: Sequence[str], results: Sequence[RepeatResult]) -> Repea
 
 def _strongest_shipped(results: Sequence[RepeatResult]) -> dict[str, Reference]:
     """The shipped references of the members, each under the attack that leaves least of it."""
-    found: dict[str, Reference] = {}
+    strongest: dict[str, Reference] = {}
     for result in results:
-        for name, own in result.facts.shipped.items():
-            if name not in found or sum(own.attacked) < sum(found[name].attacked):
-                found[name] = own
-    return found
+        for name, reference in result.facts.shipped.items():
+            if name not in strongest or sum(reference.attacked) < sum(strongest[name].attacked):
+                strongest[name] = reference
+    return strongest
 
 
 def describe_worst(names: Sequence[str], attacks: Sequence[str | None]) -> str:
@@ -88,8 +88,8 @@ def describe_worst(names: Sequence[str], attacks: Sequence[str | None]) -> str:
 def _findings(strongest: Measurement, measurements: Sequence[Measurement]) -> tuple[Finding, ...]:
     result = {finding.name: finding for finding in strongest.diagnostics}
     for measurement in measurements:
-        for each in about_model(measurement.diagnostics):
-            result.setdefault(each.name, each)
+        for finding in about_model(measurement.diagnostics):
+            result.setdefault(finding.name, finding)
     return tuple(result.values())
 
 

@@ -44,7 +44,10 @@ class Workers:
 
 def breaks_all(error: BaseException) -> bool:
     """Return whether the executor is broken, and has to be started again."""
-    kinds = {(each.__module__.partition(".")[0], each.__name__) for each in type(error).__mro__}
+    kinds = {
+        (error_type.__module__.partition(".")[0], error_type.__name__)
+        for error_type in type(error).__mro__
+    }
     return isinstance(error, (BrokenExecutor, CancelledError)) or _BROKEN in kinds
 
 
@@ -252,7 +255,7 @@ class Retrying:
         if self._timeout is None:
             return
         now = time.monotonic()
-        late = [each for each in self._running if now - each.begun > self._timeout]
+        late = [job for job in self._running if now - job.begun > self._timeout]
         for job in late:
             self._running.discard(job)
             job.future.set_exception(

@@ -74,9 +74,11 @@ def plan(
     def divided(share: float) -> list[TimedPart]:
         limit = share * total / workers if workers > 1 else math.inf
         parts = [
-            TimedPart(cases=tuple(each), seed=seed, seconds=training + _sum(each, expected))
+            TimedPart(
+                cases=tuple(part_cases), seed=seed, seconds=training + _sum(part_cases, expected)
+            )
             for seed, cases in victims
-            for each in _shares(cases, expected, limit, training)
+            for part_cases in _shares(cases, expected, limit, training)
         ]
         return sorted(parts, key=lambda part: -round(part.seconds, 3))
 
@@ -126,7 +128,7 @@ def _shares(
     count = max(1, min(needed, len(cases)))
     shares: list[list[Case]] = [[] for _ in range(count)]
     loads = [0.0] * count
-    for case in sorted(cases, key=lambda each: -seconds[each]):
+    for case in sorted(cases, key=lambda case: -seconds[case]):
         least = loads.index(min(loads))
         shares[least].append(case)
         loads[least] += seconds[case]
@@ -201,7 +203,7 @@ class Measuring:
             DataError, ModelError, UsageError: the first that a task raised.
             LostError: a worker was lost twice.
         """
-        groups = [tuple(each) for each in by_model_and_dataset(cases)]
+        groups = [tuple(group) for group in by_model_and_dataset(cases)]
         calls = [self.calls.submit(self._task(tasks.check, group, 0, repeats)) for group in groups]
         result: dict[Case, Checked] = {}
         with self._cleared():
@@ -242,9 +244,11 @@ class Measuring:
         """
         results = self._results(case, repeats, on)
 
-        def of(found: list[RepeatResult], further: Callable[[], CaseResult] | None) -> CaseResult:
-            outcome = outcome_of(case, name, found)
-            return CaseResult(outcome=outcome, results=tuple(found), further=further)
+        def of(
+            repeat_results: list[RepeatResult], further: Callable[[], CaseResult] | None
+        ) -> CaseResult:
+            outcome = outcome_of(case, name, repeat_results)
+            return CaseResult(outcome=outcome, results=tuple(repeat_results), further=further)
 
         def beside_all() -> CaseResult:
             full = self._with_references(case, results, on)
@@ -264,14 +268,16 @@ class Measuring:
 
             every = [self._results(member, repeats, None) for member in members]
             names = [member.attack for member in members]
-            result = [worst_result(names, each) for each in zip(*every, strict=True)]
+            result = [
+                worst_result(names, member_results) for member_results in zip(*every, strict=True)
+            ]
             self.transfers.add(case, result)
             return result
         if on is not None:
             task = [
                 self._task(tasks.measure, (case,), seed, repeats, on) for seed in range(repeats)
             ]
-            calls: list[Pending] = [self.calls.submit(each) for each in task]
+            calls: list[Pending] = [self.calls.submit(repeat_task) for repeat_task in task]
         else:
             for seed in range(repeats):
                 if (case, seed) not in self._planned:
@@ -295,8 +301,8 @@ class Measuring:
         with self._cleared():
             full = [_raised(self._wait(call).values[case]) for call in calls]
         return [
-            replace(one, perturbation=each.perturbation)
-            for one, each in zip(full, results, strict=True)
+            replace(one, perturbation=result.perturbation)
+            for one, result in zip(full, results, strict=True)
         ]
 
     def tried(
@@ -313,11 +319,11 @@ class Measuring:
             task = replace(task, given=trial.own, made=tuple(trial.made))
             calls.append(self.calls.submit(task))
         with self._cleared():
-            for each, call in zip(tryings, calls, strict=True):
+            for trial, call in zip(tryings, calls, strict=True):
                 try:
-                    yield each, self._wait(call).values
+                    yield trial, self._wait(call).values
                 except GrbCheckError as error:
-                    yield each, error
+                    yield trial, error
 
     @property
     def left(self) -> str:
@@ -378,8 +384,8 @@ class Measuring:
             if self._terminal is not None:
                 self._terminal.poll(self.progress)
         answer = pending.result()
-        for (case, seed), each in self._planned.items():
-            if each is pending:
+        for (case, seed), planned in self._planned.items():
+            if planned is pending:
                 self._remaining.end(case, seed)
         self._remaining.book(answer.values)
         if self._terminal is not None and not self.calls.width:

@@ -46,9 +46,9 @@ class Processes(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call a function in one of the processes; `run_task` with a `Task` is."""
-        for each in self._running:
-            each -= {future for future in each if future.done()}
-        number = min(range(len(self._pools)), key=lambda place: len(self._running[place]))
+        for futures in self._running:
+            futures -= {future for future in futures if future.done()}
+        number = min(range(len(self._pools)), key=lambda index: len(self._running[index]))
         if args and isinstance(args[0], Task):
             task = args[0]
             home = self._trained_by.get(task.victim)
@@ -124,6 +124,6 @@ def _write_to(path: Path) -> None:
     """Redirect what this process writes, C code included, away from the terminal."""
     sys.stdout.flush()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    for each in (1, 2):
-        os.dup2(descriptor, each)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
     os.close(descriptor)

@@ -42,9 +42,9 @@ class Remaining:
 
     def book(self, values: Mapping[Case, object]) -> None:
         """Take down results of repeats; errors and other values are ignored."""
-        for case, each in values.items():
-            if isinstance(each, RepeatResult):
-                measured = each.measurement
+        for case, result in values.items():
+            if isinstance(result, RepeatResult):
+                measured = result.measurement
                 self._left.pop((case, measured.seed), None)
                 attack = measured.seconds - measured.training_seconds
                 self._attacks.setdefault(case, {})[measured.seed] = attack
@@ -58,7 +58,7 @@ class Remaining:
         if not self._attacks:
             return None
         rest = 0.0
-        for case, repeats in groupby(sorted(self._left, key=_by_case), key=lambda each: each[0]):
+        for case, repeats in groupby(sorted(self._left, key=_by_case), key=lambda entry: entry[0]):
             seeds = [seed for _, seed in repeats]
             late = sum(seed >= SEEDS for seed in seeds)
             rest += (len(seeds) - late) * self._attack(case, late=False)
@@ -94,9 +94,9 @@ class Remaining:
 
     def _training(self, model: tuple[str, str]) -> float:
         """The usual training of a model on a dataset, else of any."""
-        own = self._trainings.get(model)
-        every = [own] if own else self._trainings.values()
-        return statistics.fmean(second for each in every for second in each.values())
+        model_times = self._trainings.get(model)
+        every = [model_times] if model_times else self._trainings.values()
+        return statistics.fmean(second for times in every for second in times.values())
 
     def _attack(self, case: Case, *, late: bool) -> float:
         """One repeat of a case; a late one finds its perturbation, if it does not see the model."""
@@ -133,8 +133,8 @@ def knows_model(case: Case) -> bool:
 
 def cost_of(case: Case) -> float:
     """The cost of an attack beside others of its kind."""
-    each = case.scenario == POISONING and is_targeted(case.scenario, case.attack)
-    return _row(case).seconds[knows_model(case)] + each * MOST_POISONED * TRAINING
+    per_target = case.scenario == POISONING and is_targeted(case.scenario, case.attack)
+    return _row(case).seconds[knows_model(case)] + per_target * MOST_POISONED * TRAINING
 
 
 def _row(case: Case) -> Row:

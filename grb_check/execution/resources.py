@@ -39,16 +39,16 @@ _SECONDS: Final = 20  # for nvidia-smi
 
 
 def visible_gpus(
-    environ: Mapping[str, str] = os.environ, found: Callable[[], list[str]] | None = None
+    environ: Mapping[str, str] = os.environ, find_gpus: Callable[[], list[str]] | None = None
 ) -> list[str]:
     """Return the GPUs that this process may use, as entries of `CUDA_VISIBLE_DEVICES`.
 
     Args:
         environ: environment variables, whose own list of numbers or UUIDs takes precedence.
-        found: returns all GPUs of the machine without starting CUDA.
+        find_gpus: returns all GPUs of the machine without starting CUDA.
     """
     if VISIBLE not in environ:
-        return (found or all_gpus)()
+        return (find_gpus or all_gpus)()
     gpus: list[str] = []
     for entry in map(str.strip, environ[VISIBLE].split(",")):
         # CUDA stops reading at the first invalid entry.

@@ -98,14 +98,14 @@ def _settings(
     taken = [attack.dest.removeprefix("grb_") for attack in tagged("python")]
     for name in options.keys() - set(taken):
         raise UsageError(f"{unknown('option of run()', name, taken)}; for all others use pytest")
-    given = {"grb_model": model, **{f"grb_{name}": each for name, each in options.items()}}
+    given = {"grb_model": model, **{f"grb_{name}": value for name, value in options.items()}}
 
     def lookup(option: Option) -> tuple[Any, str]:
         value = given.get(option.dest)
         return (MISSING, DEFAULT) if value is None else (_text(value, option), COMMAND_LINE)
 
-    here = Path.cwd()
-    return read(lookup, here, here, registry, RegisteredNames())
+    cwd = Path.cwd()
+    return read(lookup, cwd, cwd, registry, RegisteredNames())
 
 
 def _text(value: Any, option: Option) -> Any:
@@ -114,7 +114,7 @@ def _text(value: Any, option: Option) -> Any:
         return value
     if option.repeatable:
         several = value if isinstance(value, (list, tuple)) else [value]
-        return [str(each) for each in several]
+        return [str(item) for item in several]
     return str(value) if option.type == "string" else value
 
 

@@ -23,7 +23,7 @@ def targets(settings: Settings, registry: AttackRegistry) -> list[str]:
     attacks = [registered.get(name, name) for name in registry.named]
     functions = [dataset.spec for dataset in settings.datasets if dataset.format is OWN_DATA]
     result = [*(model.target for model in settings.models), *attacks, *functions]
-    return [each for each in dict.fromkeys(result) if ":" in each]
+    return [target for target in dict.fromkeys(result) if ":" in target]
 
 
 def calls_for(settings: Settings, setup: Setup, tasks: int) -> Calls:

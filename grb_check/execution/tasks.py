@@ -192,10 +192,10 @@ class FinishedMeasurements:
                 facts=repr(facts),
                 seed=seed,
             )
-        kept = self._store.load_text(key) if key is not None and self._resume else None
-        if kept is not None and key is not None:
+        saved = self._store.load_text(key) if key is not None and self._resume else None
+        if saved is not None and key is not None:
             try:
-                return msgspec.json.decode(kept, type=RepeatResult)
+                return msgspec.json.decode(saved, type=RepeatResult)
             except msgspec.MsgspecError as error:
                 self._store.discard(key, f"does not hold a measurement: {error}")
         result = evaluator.repeat(subject, source, case, seed, repeats=repeats, selected=selected)
@@ -355,8 +355,8 @@ def run_task(task: Task) -> Answer:
         except Exception as error:
             raise _fit(error) from None
     texts = {
-        (each.category.__name__, str(each.message), each.filename, each.lineno): None
-        for each in caught
+        (warning.category.__name__, str(warning.message), warning.filename, warning.lineno): None
+        for warning in caught
     }
     return Answer(
         values={case: _sent(case, value) for case, value in answer.values.items()},

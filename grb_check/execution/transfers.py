@@ -77,26 +77,26 @@ class Transfers:
         tryings = []
         for cases in by_model_and_dataset(known):
             for seed in range(max(_repeats(known[case]) for case in cases)):
-                own = {case: right for case in cases if (right := _right(known[case], seed))}
-                created = self._foreign_to(own, seed)
+                rights = {case: right for case in cases if (right := _right(known[case], seed))}
+                created = self._foreign_to(rights, seed)
                 if created:
-                    tryings.append(TransferTrial(own=own, seed=seed, made=created))
+                    tryings.append(TransferTrial(own=rights, seed=seed, made=created))
         result: dict[tuple[Case, int], Finding] = {}
-        for each, findings in tried(tryings):
+        for trial, findings in tried(tryings):
             if isinstance(findings, GrbCheckError):
-                model = next(iter(each.own)).model or "the model"
+                model = next(iter(trial.own)).model or "the model"
                 self.untried.append(f"perturbations were not tried on {model}: {findings}")
             else:
-                result |= {(case, each.seed): finding for case, finding in findings.items()}
+                result |= {(case, trial.seed): finding for case, finding in findings.items()}
         return result
 
     def _foreign_to(self, cases: Mapping[Case, bytes], seed: int) -> list[RunPerturbation]:
         """Perturbations that may be tried in some of these cases, each once."""
         result: dict[bytes, RunPerturbation] = {}
         for case, own_seed in sorted(self._made, key=lambda key: key[0].order):
-            each = self._made[case, own_seed]
-            if own_seed == seed and any(map(each.is_foreign, cases)):
-                result.setdefault(each.perturbation, each)
+            candidate = self._made[case, own_seed]
+            if own_seed == seed and any(map(candidate.is_foreign, cases)):
+                result.setdefault(candidate.perturbation, candidate)
         return list(result.values())
 
 
@@ -111,13 +111,13 @@ def _right(row: CaseRecord, seed: int) -> bytes:
     return result[0].victim.right_after if result else b""
 
 
-def with_findings(row: CaseRecord, found: Mapping[tuple[Case, int], Finding]) -> CaseRecord:
+def with_findings(row: CaseRecord, findings: Mapping[tuple[Case, int], Finding]) -> CaseRecord:
     """Return the row of a built-in case with its findings; any other as it is."""
     if row.outcome is None or not is_node_id(row.node_id):
         return row
     repeats = tuple(
         repeat
-        if (finding := found.get((row.case, repeat.seed))) is None
+        if (finding := findings.get((row.case, repeat.seed))) is None
         else replace(repeat, late=(*repeat.late, finding))
         for repeat in row.outcome.repeats
     )

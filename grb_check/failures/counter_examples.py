@@ -240,7 +240,7 @@ def _injected(part: Perturbation, num_nodes: int) -> tuple[InjectedNode, ...]:
 
 
 def save_smallest(
-    path: Path, found: Evidence, evaluator: Evaluator, subject: Subject, source: Source
+    path: Path, evidence: Evidence, evaluator: Evaluator, subject: Subject, source: Source
 ) -> CounterExample | None:
     """Find the smallest counter-example of an evidence and write it to a file beside it.
 
@@ -248,7 +248,7 @@ def save_smallest(
 
     Args:
         path: of the evidence, see `small_path`.
-        found: the evidence.
+        evidence: the evidence.
         evaluator: has or trains the victim.
         subject: the model.
         source: of the dataset.
@@ -261,20 +261,23 @@ def save_smallest(
         ModelError: the victim fails on one of the graphs.
         OSError: the file cannot be written.
     """
-    position = hardest([(each.clean, each.attacked) for each in found.repeats], found.limits)
-    repeat = found.repeats[position]
-    if found.case.scenario == POISONING:
+    position = hardest(
+        [(repeat.clean, repeat.attacked) for repeat in evidence.repeats], evidence.limits
+    )
+    repeat = evidence.repeats[position]
+    if evidence.case.scenario == POISONING:
         raise UsageError(
-            f"{found.case.id} poisons the training, and each smaller part would need one "
+            f"{evidence.case.id} poisons the training, and each smaller part would need one "
             f"of its own: it is not reduced; replay measures it as it is"
         )
     if repeat.perturbation.flip_targets.numel():
         raise UsageError(
-            f"in {found.case.id} each target is attacked on its own, with few flips, which are not "
+            f"in {evidence.case.id} each target is attacked on its own, with few flips, which are "
+            f"not "
             f"reduced further; replay measures them as they are"
         )
-    with replaying(evaluator, subject, source, found.case, repeat.seed) as replay:
-        small = smallest(replay, repeat.perturbation, found.limits)
+    with replaying(evaluator, subject, source, evidence.case, repeat.seed) as replay:
+        small = smallest(replay, repeat.perturbation, evidence.limits)
         weights = replay.model.weights
     if small is None:
         return None
@@ -289,8 +292,8 @@ def save_smallest(
     write(
         small_path(path),
         replace(
-            found,
-            limits=replace(found.limits, clean=None),
+            evidence,
+            limits=replace(evidence.limits, clean=None),
             message=summary(about),
             repeats=(part,),
         ),
@@ -310,7 +313,7 @@ def hardest(figures: Sequence[tuple[float, float]], limits: CaseLimits) -> int:
         limit = limits.as_drop(clean)
         return relative_drop(clean, attacked) - (0.0 if limit is None else limit)
 
-    return max(range(len(figures)), key=lambda place: excess(*figures[place]))
+    return max(range(len(figures)), key=lambda index: excess(*figures[index]))
 
 
 def _pairs(edges: Tensor) -> tuple[tuple[int, int], ...]:
@@ -332,7 +335,7 @@ def _units(replay: Replay, whole: Perturbation) -> list[Unit]:
     units: list[Unit] = [
         (kind, position) for kind, positions, _ in kinds for position in positions.tolist()
     ]
-    order = torch.cat([each for _, _, each in kinds]).argsort(descending=True, stable=True)
+    order = torch.cat([scores for _, _, scores in kinds]).argsort(descending=True, stable=True)
     return [units[position] for position in order.tolist()]
 
 
@@ -340,7 +343,9 @@ def _part(whole: Perturbation, units: Sequence[Unit], num_nodes: int) -> Perturb
     """The perturbation with these units only; a node that loses its last link is left out."""
 
     def places(kind: Kind) -> Tensor:
-        return torch.tensor(sorted(position for each, position in units if each == kind)).long()
+        return torch.tensor(
+            sorted(position for unit_kind, position in units if unit_kind == kind)
+        ).long()
 
     rows = places("features")
     part = replace(
@@ -356,19 +361,21 @@ def _part(whole: Perturbation, units: Sequence[Unit], num_nodes: int) -> Perturb
     return _with_nodes(part, stay.nonzero().flatten(), num_nodes)
 
 
-def _with_nodes(whole: Perturbation, kept: Tensor, num_nodes: int) -> Perturbation:
+def _with_nodes(whole: Perturbation, nodes: Tensor, num_nodes: int) -> Perturbation:
     """The perturbation with these injected nodes, int64 [k] ascending, which have all its links."""
     number = torch.full((whole.injected_x.shape[0],), -1)
-    number[kept] = torch.arange(kept.numel())
+    number[nodes] = torch.arange(nodes.numel())
     new, other = whole.injected_edges.clone()
     inner = other >= num_nodes
     other[inner] = number[other[inner] - num_nodes] + num_nodes
     links = torch.stack([number[new], other])
     return replace(
         whole,
-        injected_x=whole.injected_x[kept],
+        injected_x=whole.injected_x[nodes],
         injected_edges=links,
-        injected_graphs=whole.injected_graphs[kept] if whole.injected_graphs.numel() else kept[:0],
+        injected_graphs=whole.injected_graphs[nodes]
+        if whole.injected_graphs.numel()
+        else nodes[:0],
     )
 
 

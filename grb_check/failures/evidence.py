@@ -220,9 +220,9 @@ def encode(evidence: Evidence) -> bytes:
     for position, repeat in enumerate(evidence.repeats):
         part = repeat.perturbation
         named = part.named_tensors()
-        arrays |= {f"{position}/{name}": each.detach().numpy() for name, each in named.items()}
-        kept = {attribute.name: getattr(repeat, attribute.name) for attribute in fields(repeat)}
-        heads.append({**kept, "perturbation": list(part.notes)})
+        arrays |= {f"{position}/{name}": tensor.detach().numpy() for name, tensor in named.items()}
+        values = {attribute.name: getattr(repeat, attribute.name) for attribute in fields(repeat)}
+        heads.append({**values, "perturbation": list(part.notes)})
     head = {attribute.name: getattr(evidence, attribute.name) for attribute in fields(evidence)}
     parts = {name: asdict(head[name]) for name in ("case", "model", "data", "limits")}
     parts["model"]["args"] = repr(dict(evidence.model.args))  # JSON has no tuples and no sets
@@ -257,11 +257,13 @@ def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
     from grb_check.attacks.threat import perturbation_of
 
     repeats = []
-    for position, each in enumerate(head["repeats"]):
+    for position, repeat_head in enumerate(head["repeats"]):
         start = f"{position}/"
-        own = {key.removeprefix(start): arrays[key] for key in arrays if key.startswith(start)}
-        created = convert(each, _RepeatHead)
-        perturbation = perturbation_of(own, created.perturbation)
+        repeat_arrays = {
+            key.removeprefix(start): arrays[key] for key in arrays if key.startswith(start)
+        }
+        created = convert(repeat_head, _RepeatHead)
+        perturbation = perturbation_of(repeat_arrays, created.perturbation)
         repeats.append(SavedRepeat(**{**asdict(created), "perturbation": perturbation}))
     if not repeats:
         raise ValueError("it has no repeats")

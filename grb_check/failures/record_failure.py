@@ -139,10 +139,10 @@ def file_name(failure: FailedTest) -> str:
     return f"{readable}-{hashlib.sha256(names.encode()).hexdigest()[:8]}.npz"
 
 
-def replay_command(path: Path, found: Evidence, here: Path) -> str:
+def replay_command(path: Path, evidence: Evidence, cwd: Path) -> str:
     """The command to type in the working folder."""
-    model = found.model
-    words = ["python", "-m", "grb_check", "replay", shown(path, here)]
+    model = evidence.model
+    words = ["python", "-m", "grb_check", "replay", shown(path, cwd)]
     words += ["--grb-model", model.target or ANY_MODEL]
     if model.args:
         text = ",".join(f"{name}={value!r}" for name, value in model.args.items())
@@ -152,18 +152,18 @@ def replay_command(path: Path, found: Evidence, here: Path) -> str:
 
 def import_folders(root: Path) -> tuple[str, ...]:
     """Folders below the root from which this process imports, without those of an environment."""
-    environments = [Path(each) for each in (sys.prefix, sys.base_prefix)]
+    environments = [Path(prefix) for prefix in (sys.prefix, sys.base_prefix)]
     inner = [environment for environment in environments if environment.is_relative_to(root)]
     return tuple(
-        each
-        for each in dict.fromkeys(sys.path)
-        if Path(each).is_relative_to(root) and not any(map(Path(each).is_relative_to, inner))
+        entry
+        for entry in dict.fromkeys(sys.path)
+        if Path(entry).is_relative_to(root) and not any(map(Path(entry).is_relative_to, inner))
     )
 
 
 def _evidence(failure: FailedTest, evaluator: Evaluator, places: RunFolders) -> Evidence:
     outcome, subject, source = failure.outcome, failure.subject, failure.source
-    asked = source.places
+    source_places = source.places
     return Evidence(
         case=outcome.case,
         model=SavedModel(
@@ -174,10 +174,10 @@ def _evidence(failure: FailedTest, evaluator: Evaluator, places: RunFolders) -> 
         ),
         data=SavedDataset(
             spec=source.asked or source.name,
-            split=asked.split,
-            training=asked.training,
-            features=asked.features,
-            folders=tuple(map(str, asked.folders)),
+            split=source_places.split,
+            training=source_places.training,
+            features=source_places.features,
+            folders=tuple(map(str, source_places.folders)),
             base=str(places.root),
             fingerprint=outcome.dataset,
             sizes=sizes(evaluator.dataset(source)),

@@ -79,10 +79,10 @@ def _keep_permissions(path: Path, descriptor: int) -> None:
         os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
-def shown(path: PurePath, here: PurePath | None = None) -> str:
+def shown(path: PurePath, cwd: PurePath | None = None) -> str:
     """Return a path for messages: relative to the working directory if it lies below that."""
-    here = here or Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    cwd = cwd or Path.cwd()
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
 
 _DESCRIPTORS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}

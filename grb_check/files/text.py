@@ -65,10 +65,10 @@ def fit_all(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         return fit(value) if name == _SEVERAL_LINES else fit_line(value)
     if isinstance(value, dict):
-        result = {fit_line(key): fit_all(each, key) for key, each in value.items()}
+        result = {fit_line(key): fit_all(item, key) for key, item in value.items()}
         if len(result) < len(value):
             raise ValueError("two of its names differ in control characters alone")
         return result
     if isinstance(value, (list, tuple)):
-        return [fit_all(each, name) for each in value]
+        return [fit_all(item, name) for item in value]
     return value

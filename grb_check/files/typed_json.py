@@ -144,12 +144,12 @@ def _digest(fields: dict[str, Any]) -> str:
 def _without_descriptions(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: _without_descriptions(each)
-            for name, each in value.items()
-            if name != "description" or not isinstance(each, str)
+            name: _without_descriptions(item)
+            for name, item in value.items()
+            if name != "description" or not isinstance(item, str)
         }
     if isinstance(value, (list, tuple)):
-        return [_without_descriptions(each) for each in value]
+        return [_without_descriptions(item) for item in value]
     return value
 
 

@@ -95,15 +95,17 @@ def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit | None:
 
     alpha, count, result = ALPHA / cases**SHARED, len(outcome.repeats), []
     sides = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]
-    own = moderated_variance(sides, outcome.targets) / count
+    variance = moderated_variance(sides, outcome.targets) / count
     quantile = float(stdtrit(PRIOR_FREEDOM + count - 1, 1.0 - alpha))
-    for name, each in outcome.undefended_references.items():
-        pairs = list(zip(each.clean, each.attacked, strict=True))
+    for name, reference in outcome.undefended_references.items():
+        pairs = list(zip(reference.clean, reference.attacked, strict=True))
         theirs = moderated_variance(pairs, outcome.targets) / len(pairs)
-        result.append((statistics.fmean(each.drops), quantile * math.sqrt(own + theirs), name))
+        result.append(
+            (statistics.fmean(reference.drops), quantile * math.sqrt(variance + theirs), name)
+        )
     if not result:
         return None
-    drop, width, name = max(result, key=lambda each: each[0] + each[1])
+    drop, width, name = max(result, key=lambda candidate: candidate[0] + candidate[1])
     return DefaultLimit(reference=name, drop=drop, width=width, alpha=alpha)
 
 
@@ -115,9 +117,9 @@ def moderated_variance(pairs: Sequence[tuple[float, float]], targets: int) -> fl
         targets: number of targets.
     """
     freedom = len(pairs) - 1
-    own = statistics.variance(itertools.starmap(relative_drop, pairs)) if freedom else 0.0
+    variance = statistics.variance(itertools.starmap(relative_drop, pairs)) if freedom else 0.0
     prior = PRIOR_SCALE * statistics.fmean(drop_variance(*pair, targets) for pair in pairs)
-    return (PRIOR_FREEDOM * prior + freedom * own) / (PRIOR_FREEDOM + freedom)
+    return (PRIOR_FREEDOM * prior + freedom * variance) / (PRIOR_FREEDOM + freedom)
 
 
 def drop_variance(clean: float, attacked: float, targets: int) -> float:
@@ -352,13 +354,15 @@ def _other_failure(
     undecided = comparison if comparison is not None and not comparison.explained else None
     if gate.inconclusive == "fail" and undecided and undecided.result == "inconclusive":
         return _Failure(undecided.text, inconclusive=True)
-    found = outcome.judged_findings if gate.strict_diagnostics else ()
-    if not found:
+    findings = outcome.judged_findings if gate.strict_diagnostics else ()
+    if not findings:
         return None
-    listed = "; ".join(f"{each.name}: {each.text} ({anchor(each.name)})" for each in found)
+    listed = "; ".join(
+        f"{finding.name}: {finding.text} ({anchor(finding.name)})" for finding in findings
+    )
     return _Failure(
         f"diagnostics: {listed}. The drop of {outcome.drop:.1%} may be meaningless",
-        diagnostics=tuple(each.name for each in found),
+        diagnostics=tuple(finding.name for finding in findings),
     )
 
 
@@ -428,7 +432,7 @@ def clean_floor(outcome: Outcome, gate: Gate) -> tuple[float, str]:
 def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases: int) -> _Limit:
     case = replace(outcome.case, model=outcome.model)  # so that `label@...` fits a single model
     matching = [limit for limit in gate.thresholds if case.matches(limit.pattern)]
-    if not any("+budget=" in each.pattern for each in matching):
+    if not any("+budget=" in limit.pattern for limit in matching):
         matching = [limit for limit in gate.thresholds if case.fits(limit.pattern)]
     if matching:
         rule = f"threshold {matching[-1].pattern!r}"

@@ -287,12 +287,12 @@ def pair_logits(
         targets: int64 [t].
     """
     num_nodes = x.shape[0]
-    kept = edge_index[:, ~_among(edge_index, pairs, num_nodes)]
+    remaining = edge_index[:, ~_among(edge_index, pairs, num_nodes)]
     both = torch.cat([pairs, pairs.flip(0)], dim=1)
-    every = torch.cat([both, kept], dim=1)
+    every = torch.cat([both, remaining], dim=1)
     ones = torch.ones(every.shape[1], dtype=x.dtype, device=x.device)
     matrix, positions = _with_loops(model.normalisation, every, ones, num_nodes)
-    degrees = torch.bincount(kept[0], minlength=num_nodes).to(x.dtype)
+    degrees = torch.bincount(remaining[0], minlength=num_nodes).to(x.dtype)
     layout = _Layout(matrix, positions[: both.shape[1]], pairs)
     first, *others = model.stages()
     with torch.no_grad():

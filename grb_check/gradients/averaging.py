@@ -65,9 +65,9 @@ def averages() -> Iterator[None]:
 def have_effect(forward: Callable[[], Tensor]) -> bool:
     """Return whether a module's output differs inside `averages`; two forward passes."""
     with torch.no_grad(), isolated_randomness(0):
-        own = forward()
+        output = forward()
     with torch.no_grad(), isolated_randomness(0), averages():
-        return not torch.equal(own, forward())
+        return not torch.equal(output, forward())
 
 
 def first_argument(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -119,9 +119,9 @@ class _Averages(TorchFunctionMode):
             self._add(output, _softmax(first, dim))
         elif func in _MAX and isinstance(output, tuple):
             self._add(output[1], _softmax(first, dim))
-        elif func is torch.stack and all(id(each) in self.votes for each in first):
+        elif func is torch.stack and all(id(tensor) in self.votes for tensor in first):
             if (dim or 0) >= 0:
-                parts = [self.votes[id(each)][1] for each in first]
+                parts = [self.votes[id(tensor)][1] for tensor in first]
                 self._add(output, torch.stack(parts, dim or 0))
         elif func in _MODE and id(first) in self.votes:
             labels, soft = self.votes[id(first)]

@@ -394,8 +394,8 @@ class _LinkAttention:
 
     def __init__(self, rows: Rows, links: Links, constant: _Sent, slope: float) -> None:
         self._slope, self._size = slope, rows.requested.numel()
-        self._injected = [spread(each, rows.changed, links.injected) for each in constant]
-        self._candidates = [spread(each, rows.changed, links.candidates) for each in constant]
+        self._injected = [spread(tensor, rows.changed, links.injected) for tensor in constant]
+        self._candidates = [spread(tensor, rows.changed, links.candidates) for tensor in constant]
         position = positions_of(rows.requested, rows.num_nodes)
         self._new, self._old = position[links.injected], position[links.candidates]
 

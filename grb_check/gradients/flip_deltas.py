@@ -189,11 +189,11 @@ class DeltaTrials:
             nodes = torch.arange(self._num_nodes, device=self._codes.device)
             self._logits = self._layers.logits(nodes, receive)[self._targets]
 
-    def _reach(self, moves: Moves, wanted: Tensor) -> _Reach | None:
+    def _reach(self, moves: Moves, requested: Tensor) -> _Reach | None:
         """Return the rows that candidates change; None if they are too many at once.
 
         Args:
-            wanted: bool [N], nodes whose logits are asked for.
+            requested: bool [N], nodes whose logits are asked for.
         """
         num_nodes = self._num_nodes
         ends = moves.owner * num_nodes + moves.pairs
@@ -209,7 +209,7 @@ class DeltaTrials:
             every = [touched, changed, spreads[-1][2]]
             levels.append(self._row_set.distinct(every, moves.count * num_nodes))
             self._visited += entries + levels[-1].numel()
-        last = levels[-1][wanted[levels[-1] % num_nodes]]
+        last = levels[-1][requested[levels[-1] % num_nodes]]
         rows = None
         if self._layers.keeps_rows:
             rows = self._row_set.distinct([levels[-2], last], moves.count * num_nodes)
@@ -336,31 +336,31 @@ class _RowSet:
         self._marks[result] = False
         return result
 
-    def places(self, rows: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    def places(self, rows: Tensor, requested: Tensor) -> tuple[Tensor, Tensor]:
         """Return the positions of rows among distinct ones, and which of them are there, bool."""
         if not rows.numel():
-            return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
+            return torch.zeros_like(requested), torch.zeros_like(requested, dtype=torch.bool)
         self._places[rows] = torch.arange(rows.numel(), device=rows.device)
         # Others have the places of earlier calls.
-        result = self._places.index_select(0, wanted).clamp_(max=rows.numel() - 1)
-        return result, rows.index_select(0, result) == wanted
+        result = self._places.index_select(0, requested).clamp_(max=rows.numel() - 1)
+        return result, rows.index_select(0, result) == requested
 
 
-def _among(codes: Tensor, wanted: Tensor) -> Tensor:
+def _among(codes: Tensor, requested: Tensor) -> Tensor:
     """Return bool [m]: which are among the ascending codes [e]."""
     if not codes.numel():
-        return torch.zeros_like(wanted, dtype=torch.bool)
-    positions = torch.searchsorted(codes, wanted).clamp(max=codes.numel() - 1)
-    return codes[positions] == wanted
+        return torch.zeros_like(requested, dtype=torch.bool)
+    positions = torch.searchsorted(codes, requested).clamp(max=codes.numel() - 1)
+    return codes[positions] == requested
 
 
 def _toggled(codes: Tensor, changed: Tensor) -> Tensor:
     """Return ascending codes without those of `changed` that are there, and with the others."""
     changed = changed.sort().values
     there = _among(codes, changed)
-    kept = torch.ones_like(codes, dtype=torch.bool)
-    kept[torch.searchsorted(codes, changed[there])] = False
-    codes, new = codes[kept], changed[~there]
+    retained = torch.ones_like(codes, dtype=torch.bool)
+    retained[torch.searchsorted(codes, changed[there])] = False
+    codes, new = codes[retained], changed[~there]
     positions = torch.searchsorted(codes, new) + torch.arange(new.numel(), device=codes.device)
     merged = codes.new_empty(codes.numel() + new.numel())
     old = torch.ones_like(merged, dtype=torch.bool)

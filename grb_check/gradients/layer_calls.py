@@ -63,9 +63,9 @@ def recorded_calls(
 
 
 def _recorded(
-    module: nn.Module, forward: Callable[[], Tensor], kept: OnRows
+    module: nn.Module, forward: Callable[[], Tensor], on_rows: OnRows
 ) -> tuple[Tensor, Sequence[LayerCall], list[int]]:
-    """Return output, calls with the features `kept`, and the versions of these when called."""
+    """Return output, calls with the features `on_rows`, and the versions of these when called."""
     calls: list[LayerCall | None] = []
     versions: list[int] = []
     propagated: list[int] = []
@@ -77,7 +77,7 @@ def _recorded(
         def recording(*args: object, **kwargs: object) -> object:
             if not inside:
                 call = _call(layer, *args, **kwargs)
-                calls.append(call and replace(call, x=kept(call.x)))
+                calls.append(call and replace(call, x=on_rows(call.x)))
                 versions.append(-1 if call is None else call.x._version)
             inside.append(layer)
             try:
@@ -91,7 +91,7 @@ def _recorded(
         for layer in layers_of(module):
             hook = layer.register_propagate_forward_pre_hook(lambda *given: propagated.append(0))
             stack.callback(hook.remove)
-        stack.enter_context(_forwards({each: recorder(each) for each in layers_of(module)}))
+        stack.enter_context(_forwards({layer: recorder(layer) for layer in layers_of(module)}))
         output = forward()
     known = [call for call in calls if call is not None]
     understood = len(known) == len(calls) == len(propagated)
@@ -169,11 +169,11 @@ class NoIndices(TorchFunctionMode):
 
 
 def _flat(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[object]:
-    for each in (*args, *kwargs.values()):
-        if isinstance(each, (tuple, list)):
-            yield from each
+    for argument in (*args, *kwargs.values()):
+        if isinstance(argument, (tuple, list)):
+            yield from argument
         else:
-            yield each
+            yield argument
 
 
 def _is_index(value: object) -> bool:
@@ -222,16 +222,16 @@ def _forwards(replaced: dict[MessagePassing, Callable[..., Any]]) -> Iterator[No
     """Call these functions instead of the layers' `forward` inside."""
     with ExitStack() as stack:
         for layer, forward in replaced.items():
-            own = vars(layer).get("forward")
+            original = vars(layer).get("forward")
             layer.forward = forward
-            stack.callback(_restore, layer, own)
+            stack.callback(_restore, layer, original)
         yield
 
 
-def _restore(layer: MessagePassing, own: Callable[..., Any] | None) -> None:
+def _restore(layer: MessagePassing, original: Callable[..., Any] | None) -> None:
     del layer.forward
-    if own is not None:
-        layer.forward = own
+    if original is not None:
+        layer.forward = original
 
 
 def _alike(call: LayerCall, other: LayerCall) -> bool:

@@ -207,8 +207,8 @@ def gradients_of(
     received = [call.received for call in calls]
     gradients = torch.autograd.grad(objective, received, materialize_grads=True)
     parts = [
-        _part_of(module, each, norms[each.layer], gradient)
-        for each, gradient in zip(calls, gradients, strict=True)
+        _part_of(module, call, norms[call.layer], gradient)
+        for call, gradient in zip(calls, gradients, strict=True)
     ]
     return PairGradients(
         torch.cat([part.inputs for part in parts], dim=1),
@@ -335,8 +335,8 @@ def _basis(gradient: Tensor, maps: list[Tensor]) -> Tensor | None:
         return None
     # Some maps are applied to something else, such as a node's own features.
     squares, vectors = torch.linalg.eigh(positions.T.double() @ positions.double())
-    kept: Tensor = basis @ vectors[:, squares > _NOTHING * squares[-1]].to(basis.dtype)
-    return kept
+    result: Tensor = basis @ vectors[:, squares > _NOTHING * squares[-1]].to(basis.dtype)
+    return result
 
 
 EXACT: Final = 1e-3  # relative error of the gradients of the trial, both at the same point

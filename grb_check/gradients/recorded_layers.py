@@ -87,7 +87,7 @@ class FixedRows(TorchFunctionMode):
     ) -> Any:
         return func(
             *(self._given(argument) for argument in args),
-            **{name: self._given(each) for name, each in kwargs.items()},
+            **{name: self._given(value) for name, value in kwargs.items()},
         )
 
     def _given(self, value: Any) -> Any:
@@ -259,6 +259,6 @@ def _flipped(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
     """Return the edges int64 [2, .] after flipping pairs int64 [2, m]."""
     both = torch.cat([pairs, pairs.flip(0)], dim=1)
     codes = torch.cat([edge_index, both], dim=1)
-    kept, counts = torch.unique(codes[0] * num_nodes + codes[1], return_counts=True)
-    kept = kept[counts == 1]
-    return torch.stack([kept // num_nodes, kept % num_nodes])
+    remaining, counts = torch.unique(codes[0] * num_nodes + codes[1], return_counts=True)
+    remaining = remaining[counts == 1]
+    return torch.stack([remaining // num_nodes, remaining % num_nodes])

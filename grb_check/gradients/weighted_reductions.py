@@ -242,8 +242,8 @@ def _aggregated(
     ) -> Tensor:
         weights = None if index is None else mode.weights_of(index, 0)
         if index is None or weights is None:
-            own: Tensor = type(part).forward(part, x, index, ptr, dim_size, dim, **others)
-            return own
+            result: Tensor = type(part).forward(part, x, index, ptr, dim_size, dim, **others)
+            return result
         size = int(index.max()) + 1 if dim_size is None else dim_size
         mode.active = False  # for the reductions of the weighted aggregation itself
         try:

@@ -21,4 +21,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(each.name for each in (*ZOO.values(), *CONTRASTIVE))
+    return sorted(model.name for model in (*ZOO.values(), *CONTRASTIVE))

@@ -243,7 +243,7 @@ CONTRASTIVE: Final = (
 def known(target: str) -> ZooModel | None:
     """Return the row of a target such as `grb_check.models:dgi`; None for other targets."""
     every = (*ZOO.values(), *CONTRASTIVE)
-    return next((each for each in every if each.target == target.strip()), None)
+    return next((model for model in every if model.target == target.strip()), None)
 
 
 def entry(text: str) -> ZooModel:
@@ -253,7 +253,7 @@ def entry(text: str) -> ZooModel:
         UsageError: there is none; the message lists the nearest name and all names.
     """
     requested = text.strip().lower()
-    for each in ZOO.values():
-        if requested in (each.name, each.title.lower(), each.target.lower()):
-            return each
+    for model in ZOO.values():
+        if requested in (model.name, model.title.lower(), model.target.lower()):
+            return model
     raise unknown("reference model", requested.rpartition(":")[2], tuple(ZOO))

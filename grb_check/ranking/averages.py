@@ -105,7 +105,7 @@ def averages(rows: Sequence[CaseRecord]) -> list[Averages]:
             key = (case.model, case.dataset, case.difficulty, split_budget(case.attack)[1])
             groups.setdefault(key, []).append(row)
     result = [_averages(members) for members in groups.values()]
-    return [each for each in result if each is not None]
+    return [summary for summary in result if summary is not None]
 
 
 def _averages(rows: Sequence[CaseRecord]) -> Averages | None:

@@ -176,9 +176,9 @@ def _check_attacks(boards: Mapping[str, Sequence[Board]], cases: Sequence[Case])
         UsageError: it has none; names what it has.
     """
     for dataset, its_boards in boards.items():
-        own = [case for case in cases if case.dataset == dataset]
+        dataset_cases = [case for case in cases if case.dataset == dataset]
         for board in its_boards:
-            if own and not any(map(board.has, own)):
+            if dataset_cases and not any(map(board.has, dataset_cases)):
                 raise UsageError(
                     f"{FLAG}: none of the selected cases of {dataset} is on the leaderboard "
                     f"{board.name}, which has {board.contents}; select one of these, or leave "
@@ -239,7 +239,7 @@ def _check_protocol(places: Places) -> None:
 
 def _check_boards(boards: Sequence[Board], places: Places) -> None:
     """Check the leaderboards of a dataset: names differ, and the split is that of the run."""
-    names = [each.name for each in boards]
+    names = [board.name for board in boards]
     for board in boards:
         if names.count(board.name) > 1:
             raise UsageError(

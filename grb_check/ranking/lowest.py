@@ -116,8 +116,10 @@ class Lowest:
     @property
     def strongest(self) -> Strongest:
         """The stronger of the two."""
-        known = [each for each in (self.black_box, self.adaptive) if each is not None]
-        return min(known, key=lambda each: each.accuracy.mean)
+        known = [
+            candidate for candidate in (self.black_box, self.adaptive) if candidate is not None
+        ]
+        return min(known, key=lambda candidate: candidate.accuracy.mean)
 
     @property
     def known(self) -> Strongest | None:
@@ -129,7 +131,7 @@ class Lowest:
         if self.adaptive is None or self.black_box is None:
             return self.adaptive
         reference = min(
-            self.adaptive.reference, self.black_box.reference, key=lambda each: each.mean
+            self.adaptive.reference, self.black_box.reference, key=lambda reference: reference.mean
         )
         return replace(self.strongest, reference=reference)
 
@@ -177,8 +179,8 @@ def threat_name(case: Case) -> str:
     `modification+local=0.5+budget=0.1`. `single-nodes` stands for attacks on each target
     alone.
     """
-    made = source_of(case.scenario, case.attack)[0]
-    kind = SINGLE_NODES if is_targeted(case.scenario, case.attack) else made
+    scenario = source_of(case.scenario, case.attack)[0]
+    kind = SINGLE_NODES if is_targeted(case.scenario, case.attack) else scenario
     if case.scenario == POISONING:
         kind = f"{POISONING}/{kind}" if kind in (INJECTION, SINGLE_NODES) else POISONING
     local_budget = local_budget_of(case.scenario, case.attack)
@@ -210,14 +212,16 @@ def deltas(rows: Sequence[CaseRecord]) -> list[Delta]:
         for budget in dict.fromkeys(where.budget for where in groups):
             label = model if several else ""
             head = Delta(model=model, label=label, budget=budget)
-            own = {where: attacks for where, attacks in groups.items() if where.budget == budget}
+            matching = {
+                where: attacks for where, attacks in groups.items() if where.budget == budget
+            }
             if model in low:
                 why = f"the clean accuracy of {model} is below the floor"
                 result.append(replace(head, why_none=why))
             elif model in incomplete:
                 result.append(replace(head, why_none=f"a case of {model} has no figures"))
             else:
-                result.append(_filled(head, _drops(own), _reference_drops(own)))
+                result.append(_filled(head, _drops(matching), _reference_drops(matching)))
     return result
 
 
@@ -263,8 +267,12 @@ def _lowest(model: str, label: str, threat: Threat, attacks: Attacks) -> Lowest:
         dataset=threat.dataset,
         difficulty=threat.difficulty,
         threat=threat.name,
-        black_box=_strongest({name: each for name, each in attacks.items() if not each.adaptive}),
-        adaptive=_strongest({name: each for name, each in attacks.items() if each.adaptive}),
+        black_box=_strongest(
+            {name: outcome for name, outcome in attacks.items() if not outcome.adaptive}
+        ),
+        adaptive=_strongest(
+            {name: outcome for name, outcome in attacks.items() if outcome.adaptive}
+        ),
     )
 
 
@@ -279,7 +287,7 @@ def _strongest(attacks: Attacks) -> Strongest | None:
         repeats=len(outcome.repeats),
         accuracy=over_repeats(average, [[repeat.victim.attacked for repeat in outcome.repeats]]),
         drop=over_repeats(average, [outcome.drops]),
-        reference=min(map(_of_reference, attacks.values()), key=lambda each: each.mean),
+        reference=min(map(_of_reference, attacks.values()), key=lambda reference: reference.mean),
     )
 
 
@@ -306,8 +314,8 @@ def _reference_drops(groups: Mapping[Where, Attacks]) -> Drops:
 
 def _filled(head: Delta, drops: Drops, reference: Drops) -> Delta:
     value = delta(
-        {group: average(own) for group, own in drops.items()},
-        {group: average(own) for group, own in reference.items()},
+        {group: average(values) for group, values in drops.items()},
+        {group: average(values) for group, values in reference.items()},
     )
     return replace(head, groups=tuple(drops), value=value, deviation=_deviation(drops))
 

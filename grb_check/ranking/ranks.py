@@ -35,7 +35,7 @@ class RankedEntry:
 
 def ranked(figures: Mapping[str, float], best: Literal["highest", "lowest"]) -> list[RankedEntry]:
     """Return the names in order, the best first."""
-    result = sorted(ranks(figures, best=best).items(), key=lambda each: each[1])
+    result = sorted(ranks(figures, best=best).items(), key=lambda item: item[1])
     return [RankedEntry(rank, name, figures[name]) for name, rank in result]
 
 
@@ -77,7 +77,12 @@ def by_robustness(rows: Sequence[CaseRecord], *, adaptive: bool | None = None) -
     if not common:
         return []
     return ranked(
-        _means({model: [own[case] for case in sorted(common)] for model, own in drops.items()}),
+        _means(
+            {
+                model: [model_drops[case] for case in sorted(common)]
+                for model, model_drops in drops.items()
+            }
+        ),
         "lowest",
     )
 
@@ -87,7 +92,7 @@ def _outcomes(rows: Sequence[CaseRecord]) -> list[Outcome]:
 
 
 def _means(values: Mapping[str, Iterable[float]]) -> dict[str, float]:
-    return {name: statistics.fmean(each) for name, each in values.items()}
+    return {name: statistics.fmean(figures) for name, figures in values.items()}
 
 
 Accuracies: TypeAlias = Mapping[str, Sequence[float]]  # attack or NO_ATTACK -> in each repeat
@@ -174,8 +179,8 @@ def ranks_of(
         if row.unranked and (row.label or boards.of.get(row.dataset))
     ]
     return Ranks(
-        standings=tuple(each for each in result if each is not None),
-        of_cases={node_id: each for node_id, each in of_cases.items() if each},
+        standings=tuple(standing for standing in result if standing is not None),
+        of_cases={node_id: standings for node_id, standings in of_cases.items() if standings},
         notes=(*reasons, *boards.notes),
     )
 
@@ -250,12 +255,12 @@ def rank_over_difficulties(
         None if the model is not ranked at one of them.
     """
     result = [_weighted_beside(model, board) for model in _models(rows, (), gate)]
-    sides = [each for each in result if each is not None]
+    sides = [side for side in result if side is not None]
     if not sides or len(sides) < len(result):
         return None
-    own = statistics.fmean(mine for mine, _ in sides)
-    others = [statistics.fmean(each[name] for _, each in sides) for name in board.defences]
-    return 1 + sum(other > own for other in others), 1 + len(others)
+    accuracy = statistics.fmean(mine for mine, _ in sides)
+    others = [statistics.fmean(theirs[name] for _, theirs in sides) for name in board.defences]
+    return 1 + sum(other > accuracy for other in others), 1 + len(others)
 
 
 class _Model(NamedTuple):
@@ -306,8 +311,8 @@ def _unlike(outcomes: Sequence[Outcome]) -> str:
         return f"its cases are of several models ({', '.join(models)})"
     figures: dict[Case, object] = {}
     for outcome in outcomes:
-        own = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]
-        if figures.setdefault(outcome.case, own) != own:
+        accuracies = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]
+        if figures.setdefault(outcome.case, accuracies) != accuracies:
             return f"several tests of {outcome.case.id} have different figures"
     return ""
 
@@ -331,7 +336,7 @@ def _accuracies(outcomes: Sequence[Outcome]) -> Accuracies:
 
 
 def _by_weighted(models: Mapping[str, Accuracies], rows: Sequence[str]) -> tuple[RankedEntry, ...]:
-    figures = {model: _weighted_lowest(own, rows) for model, own in models.items()}
+    figures = {model: _weighted_lowest(accuracies, rows) for model, accuracies in models.items()}
     return tuple(ranked(figures, "highest"))
 
 
@@ -367,7 +372,7 @@ def _weighted_beside(model: _Model, board: Board) -> tuple[float, dict[str, floa
 def _standing(
     model: _Model,
     board: Board,
-    own: float,
+    figure: float,
     others: Mapping[str, float],
     *,
     attack: str = "",
@@ -375,8 +380,8 @@ def _standing(
     missing: tuple[str, ...] = (),
 ) -> Standing:
     order = ranked(others, "highest")
-    better = [each for each in order if each.figure > own]
-    worse = [each for each in order if each.figure < own]
+    better = [competitor for competitor in order if competitor.figure > figure]
+    worse = [competitor for competitor in order if competitor.figure < figure]
     return Standing(
         board=board.name,
         model=model.name,
@@ -384,7 +389,7 @@ def _standing(
         dataset=model.dataset,
         difficulty=model.difficulty,
         attack=attack,
-        figure=own,
+        figure=figure,
         rank=1 + len(better),
         competitors=1 + len(others),
         better=better[-1] if better else None,

@@ -37,7 +37,9 @@ def workflow_command(level: str, message: str, *, title: str, file: str = "", li
     """
     placed = {"file": file, "line": str(line)} if file else {}
     properties = {**placed, "title": title}
-    reported = ",".join(f"{name}={_escaped(each, _PROPERTY)}" for name, each in properties.items())
+    reported = ",".join(
+        f"{name}={_escaped(value, _PROPERTY)}" for name, value in properties.items()
+    )
     return f"::{level} {reported}::{_escaped(clipped(message, LENGTH), _DATA)}"
 
 
@@ -51,7 +53,9 @@ def annotation_lines(digest: Digest) -> list[str]:
         failed.setdefault(row.model, []).append(row.text)
     for node_id in digest.unknown:
         failed.setdefault("", []).append(f"{node_id} {WORDS['missing']}")
-    locations = {fit(each.label): (each.file, each.line) for each in digest.record.settings.models}
+    locations = {
+        fit(model.label): (model.file, model.line) for model in digest.record.settings.models
+    }
     commands = []
     for model, texts in list(failed.items())[:MOST]:
         file, number = locations.get(model, ("", 0))
@@ -64,4 +68,4 @@ def annotation_lines(digest: Digest) -> list[str]:
 
 
 def _escaped(text: str, codes: Mapping[str, str]) -> str:
-    return "".join(codes.get(each, each) for each in fit(text))
+    return "".join(codes.get(character, character) for character in fit(text))

@@ -101,11 +101,15 @@ def suite_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> di
     return properties
 
 
-def _cells(found: Strongest | None) -> tuple[str, str, str]:
-    if found is None:
+def _cells(strongest: Strongest | None) -> tuple[str, str, str]:
+    if strongest is None:
         return "-", "", ""
-    name = found.attack.partition("/")[2]
-    return _percent(found.accuracy, found.repeats), f"({found.reference.mean:.1%})", name
+    name = strongest.attack.partition("/")[2]
+    return (
+        _percent(strongest.accuracy, strongest.repeats),
+        f"({strongest.reference.mean:.1%})",
+        name,
+    )
 
 
 def _over(groups: Iterable[str]) -> str:
@@ -174,33 +178,33 @@ def conclusions(record: RunRecord) -> list[Conclusion]:
     several = len({dataset for _, dataset in groups}) > 1
     return [
         Conclusion(
-            own[0].case.model,
+            rows[0].case.model,
             dataset,
-            *_conclusion(f"{model} on {dataset}" if several else model, own, record),
+            *_conclusion(f"{model} on {dataset}" if several else model, rows, record),
         )
-        for (model, dataset), own in groups.items()
+        for (model, dataset), rows in groups.items()
         if model
     ]
 
 
-def _conclusion(model: str, own: Sequence[CaseRecord], record: RunRecord) -> tuple[str, bool]:
+def _conclusion(model: str, rows: Sequence[CaseRecord], record: RunRecord) -> tuple[str, bool]:
     """The conclusion in words, and whether the model falls."""
     why = ""
-    if any(row.verdict is not None and row.verdict.below_floor for row in own):
+    if any(row.verdict is not None and row.verdict.below_floor for row in rows):
         why = "its accuracy without an attack is below the floor"
-    elif any(row.outcome and not row.outcome.has_learned(MAIN_REFERENCE) for row in own):
+    elif any(row.outcome and not row.outcome.has_learned(MAIN_REFERENCE) for row in rows):
         why = "the undefended GCN has not learned the data"
     if why:
         return f"{model} is not judged: {why}", False
-    entries = lowest(own, least=1)
+    entries = lowest(rows, least=1)
     standing = [entry for entry in entries if entry.known and entry.known.ahead > AHEAD]
     falling = [entry for entry in entries if entry.known and entry.known.ahead <= AHEAD]
-    doubted = any(_is_doubted(each, record) for each in standing)
+    doubted = any(_is_doubted(entry, record) for entry in standing)
     text = f"{model} {_verdict(standing, falling, 'may stand' if doubted else 'stands')}"
     unknown = [entry.threat for entry in entries if entry.known is None]
     if unknown and (standing or falling):
         text += f"; nobody who knows it attacked under {', '.join(dict.fromkeys(unknown))}"
-    return "; ".join([text, *_doubts(own, record)]), bool(falling)
+    return "; ".join([text, *_doubts(rows, record)]), bool(falling)
 
 
 def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
@@ -254,13 +258,13 @@ def _figures(known: Strongest, black_box: Strongest | None) -> str:
     return f"{known.accuracy.mean:.1%} (GCN {known.reference.mean:.1%}{unknown})"
 
 
-def _doubts(own: Sequence[CaseRecord], record: RunRecord) -> list[str]:
+def _doubts(rows: Sequence[CaseRecord], record: RunRecord) -> list[str]:
     """Return what weakens the conclusion: attacks without figures, and findings."""
-    group = (own[0].case.model, own[0].case.dataset)
+    group = (rows[0].case.model, rows[0].case.dataset)
     lost = [case for case in map(case_of, record.missing) if case is not None]
     missing = [case for case in lost if (case.model, case.dataset) == group]
-    failed = sum(row.outcome is None for row in own) + len(missing)
-    doubted = sum(bool(row.outcome and row.outcome.findings) for row in own)
+    failed = sum(row.outcome is None for row in rows) + len(missing)
+    doubted = sum(bool(row.outcome and row.outcome.findings) for row in rows)
     result = []
     if failed:
         result.append(f"{count(failed, 'case')} without figures may hold stronger attacks")

@@ -45,16 +45,16 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
     }
     for result, why in (
         (
-            [name for name, each in measured.items() if len(each.repeats) > repeats],
+            [name for name, outcome in measured.items() if len(outcome.repeats) > repeats],
             f"measured in {ENOUGH} repeats: more was lost in the first {repeats} than undefended "
             f"models lose, and the margin",
         ),
         (
-            [name for name, each in verdicts if each.result == "warn"],
+            [name for name, verdict in verdicts if verdict.result == "warn"],
             "over a threshold that only warns",
         ),
         (
-            [name for name, each in verdicts if each.unlimited],
+            [name for name, verdict in verdicts if verdict.unlimited],
             "without a limit: undefended models lose so much there or learn so little, or the "
             "repeats differ so much, that nothing could fail; set one with --grb-max-drop or "
             "--grb-threshold, or compare with a --grb-baseline",
@@ -218,18 +218,18 @@ def verdict_of(row: CaseRecord) -> str:
 COLUMNS: Final = (
     Column("difficulty", lambda line: line.row.case.difficulty, right=False),
     Column("attack", _attack, right=False),
-    Column("clean", _figure(lambda each: f"{each.clean:.1%}")),
-    Column("attacked", _figure(lambda each: f"{each.attacked:.1%}")),
-    Column("drop", _figure(lambda each: f"{each.drop:.1%}")),
+    Column("clean", _figure(lambda outcome: f"{outcome.clean:.1%}")),
+    Column("attacked", _figure(lambda outcome: f"{outcome.attacked:.1%}")),
+    Column("drop", _figure(lambda outcome: f"{outcome.drop:.1%}")),
     Column("", _spread),
     Column("interval", _interval, terminal=False),
     Column("limit", _limit),
-    Column("no graph", _mark(lambda each: each.no_graph)),
-    Column("undefended", _mark(lambda each: each.undefended)),
-    Column("best known", _mark(lambda each: each.most_robust and each.most_robust[1])),
+    Column("no graph", _mark(lambda outcome: outcome.no_graph)),
+    Column("undefended", _mark(lambda outcome: outcome.undefended)),
+    Column("best known", _mark(lambda outcome: outcome.most_robust and outcome.most_robust[1])),
     Column("loss (baseline)", lambda line: loss(line.comparison)),
     Column("rank", _rank),
-    Column("s", _figure(lambda each: f"{each.seconds:.1f}"), terminal=False),
+    Column("s", _figure(lambda outcome: f"{outcome.seconds:.1f}"), terminal=False),
     Column("verdict", lambda line: verdict_of(line.row), right=False, page=False),
 )
 

@@ -169,21 +169,21 @@ def no_gate(record: RunRecord) -> bool:
 def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
     outcomes = [row.outcome for row in rows if row.outcome is not None]
     if any(row.below_floor for row in rows):
-        clean = statistics.fmean(each.clean for each in outcomes)
+        clean = statistics.fmean(outcome.clean for outcome in outcomes)
         return (
             f"{model} classifies only {clean:.0%} correctly without an attack: too few to lose any."
         )
-    poisoning = [each for each in outcomes if each.case.scenario == POISONING]
-    evasion = [each for each in outcomes if each.case.scenario != POISONING]
-    unknown = _by_level([each for each in evasion if not each.adaptive])
-    known = _by_level(evasion) if any(each.adaptive for each in evasion) else {}
+    poisoning = [outcome for outcome in outcomes if outcome.case.scenario == POISONING]
+    evasion = [outcome for outcome in outcomes if outcome.case.scenario != POISONING]
+    unknown = _by_level([outcome for outcome in evasion if not outcome.adaptive])
+    known = _by_level(evasion) if any(outcome.adaptive for outcome in evasion) else {}
     attackers = (
         (unknown, "do not know it"),
         (known, "do" if unknown else "know it"),
         (_by_level(poisoning), "change what it is trained on"),
     )
     sides = [side for side, _ in attackers if side]
-    kept = " and ".join(
+    accuracies = " and ".join(
         f"{_range(side, lambda outcome: outcome.attacked)} against "
         f"{'attackers' if side is sides[0] else 'those'} who {who}"
         for side, who in attackers
@@ -191,7 +191,7 @@ def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
     )
     average = "on average " if len(sides[0]) > 1 else ""
     below = " It would do better without the graph." if _is_below(sides[-1]) else ""
-    return f"{model} keeps {kept}; {average}{_others(sides)}.{_rank(rows, gate)}{below}"
+    return f"{model} keeps {accuracies}; {average}{_others(sides)}.{_rank(rows, gate)}{below}"
 
 
 def _rank(rows: Sequence[CaseRecord], gate: Gate) -> str:
@@ -208,7 +208,10 @@ def _rank(rows: Sequence[CaseRecord], gate: Gate) -> str:
 def _is_below(levels: Levels) -> bool:
     """Whether less is left than of a model that ignores the graph, at every difficulty."""
     return all(
-        any(each.no_graph is not None and each.attacked < each.no_graph for each in level)
+        any(
+            outcome.no_graph is not None and outcome.attacked < outcome.no_graph
+            for outcome in level
+        )
         for level in levels.values()
     )
 
@@ -217,16 +220,16 @@ def _others(sides: Sequence[Levels]) -> str:
     """Attacked accuracies of other models, against the attackers of each side."""
     every = [outcome for side in sides for level in side.values() for outcome in level]
     reported = []
-    if all(each.no_graph is not None for each in every):
+    if all(outcome.no_graph is not None for outcome in every):
         reported.append(
-            ("a model without the graph", _means(sides, lambda each: each.no_graph or 0.0))
+            ("a model without the graph", _means(sides, lambda outcome: outcome.no_graph or 0.0))
         )
-    if all(each.has_learned(MAIN_REFERENCE) for each in every):
+    if all(outcome.has_learned(MAIN_REFERENCE) for outcome in every):
         reported.append(("an undefended GCN", _means(sides, _of_gcn)))
-    titles = {each.most_robust[0] if each.most_robust else "" for each in every}
+    titles = {outcome.most_robust[0] if outcome.most_robust else "" for outcome in every}
     if "" not in titles:
         name = f" ({titles.pop()})" if len(titles) == 1 else ""
-        best = _means(sides, lambda each: each.most_robust[1] if each.most_robust else 0.0)
+        best = _means(sides, lambda outcome: outcome.most_robust[1] if outcome.most_robust else 0.0)
         reported.append((f"the most robust known{name}", best))
     if not reported:
         return "no other model has learned the data"

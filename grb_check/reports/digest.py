@@ -329,19 +329,21 @@ class Digest:
     @cached_property
     def further(self) -> list[OtherFailure]:
         """Failures besides those of cases: baseline, audit, data."""
-        models, kept = self.record.settings.models, self.baseline
+        models, baseline = self.record.settings.models, self.baseline
         alone = models[0].label if len(models) == 1 else ""
         result: list[OtherFailure] = []
-        for reference, each in kept.joint_tests if kept is not None else ():
-            if each.failed:
-                text = f"{each.scope}: {each.comparison.text}"
+        for reference, joint in baseline.joint_tests if baseline is not None else ():
+            if joint.failed:
+                text = f"{joint.scope}: {joint.comparison.text}"
                 result.append(
-                    OtherFailure(f"{reference} on {each.name}", each.model or alone, text)
+                    OtherFailure(f"{reference} on {joint.name}", joint.model or alone, text)
                 )
         result += [
-            OtherFailure(f"audit on {each.dataset}", each.model or alone, each.text)
-            for each in conclusions(self.record)
-            if each.falls
+            OtherFailure(
+                f"audit on {conclusion.dataset}", conclusion.model or alone, conclusion.text
+            )
+            for conclusion in conclusions(self.record)
+            if conclusion.falls
         ]
         if self.record.settings.gate.strict_diagnostics:
             result += map(_found_late, filter(_doubted, self.lines))
@@ -349,7 +351,10 @@ class Digest:
             result.append(OtherFailure("no baseline", "", self.unasked))
         for name, text in self.inconsistent.items():
             result.append(OtherFailure(f"graph of {name}", "", text))
-        return [OtherFailure(fit(each.name), fit(each.model), fit(each.text)) for each in result]
+        return [
+            OtherFailure(fit(failure.name), fit(failure.model), fit(failure.text))
+            for failure in result
+        ]
 
     @property
     def green(self) -> bool:
@@ -445,7 +450,7 @@ def digest(record: RunRecord, name: str = "") -> Digest:
             )
         )
     known = {row.node_id for row in rows}
-    unknown = tuple(fit(each) for each in record.missing if each not in known)
+    unknown = tuple(fit(node_id) for node_id in record.missing if node_id not in known)
     return Digest(record=record, lines=tuple(lines), unknown=unknown, name=name)
 
 
@@ -464,7 +469,11 @@ def compared(digest: Digest) -> list[Line]:
     """Return the cases that were compared with the baseline, the worst results first."""
     order = ("fail", "inconclusive", "incomparable", "new", "pass", "equal")
     result = [(line, line.comparison) for line in digest.lines]
-    known = [(order.index(each.result), line) for line, each in result if each is not None]
+    known = [
+        (order.index(comparison.result), line)
+        for line, comparison in result
+        if comparison is not None
+    ]
     return [line for _, line in sorted(known, key=lambda entry: entry[0])]
 
 

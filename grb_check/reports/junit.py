@@ -105,7 +105,7 @@ def suite_properties(digest: Digest) -> dict[str, str]:
     properties |= audit_words.suite_properties(result.lowest, result.delta)
     properties |= {f"grb.conclusion.{n}": text for n, text in enumerate(conclusions(record))}
     audits = audit_words.conclusions(record)
-    properties |= {f"grb.audit.{n}": each.text for n, each in enumerate(audits)}
+    properties |= {f"grb.audit.{n}": audit.text for n, audit in enumerate(audits)}
     for suffix, models in (
         ("", result.models),
         ("_black_box", result.models_black_box),
@@ -123,7 +123,7 @@ def note_properties(record: RunRecord) -> dict[str, str]:
 
 def ranked(order: Sequence[RankedEntry]) -> str:
     """Return `1 injection/pgd 0.4200, 2 injection/rnd 0.0500`."""
-    return ", ".join(f"{each.rank} {each.name} {each.figure:.4f}" for each in order)
+    return ", ".join(f"{entry.rank} {entry.name} {entry.figure:.4f}" for entry in order)
 
 
 def curve_points(curve: Curve) -> str:

@@ -50,32 +50,32 @@ def junit_text(digests: Sequence[Digest]) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _suites(made: Digest) -> list[Any]:
-    groups = made.groups or {("", "grb"): []}
+def _suites(digest: Digest) -> list[Any]:
+    groups = digest.groups or {("", "grb"): []}
     return [
         junit_xml.TestSuite(
-            fit(f"{made.name}: " if made.name else "") + made.title_of(group),
+            fit(f"{digest.name}: " if digest.name else "") + digest.title_of(group),
             [
-                *_cases(made, lines, group),
-                *_limits(made, group),
-                *(_lost(made) if not number else ()),
+                *_cases(digest, lines, group),
+                *_limits(digest, group),
+                *(_lost(digest) if not number else ()),
             ],
-            properties=_clean(_properties(made, group, lines)),
+            properties=_clean(_properties(digest, group, lines)),
         )
         for number, (group, lines) in enumerate(groups.items())
     ]
 
 
-def _cases(made: Digest, lines: Iterable[Line], group: tuple[str, str]) -> list[Any]:
-    return [_case(line, _class_name(made, group)) for line in lines]
+def _cases(digest: Digest, lines: Iterable[Line], group: tuple[str, str]) -> list[Any]:
+    return [_case(line, _class_name(digest, group)) for line in lines]
 
 
 def _case(line: Line, class_name: str) -> Any:
     outcome, case = line.row.outcome, line.row.case
     # Several tests may have the same case: those of the user are distinguished by their ids.
-    own = "" if is_node_id(line.row.node_id) else f" [{line.row.node_id}]"
+    suffix = "" if is_node_id(line.row.node_id) else f" [{line.row.node_id}]"
     result = junit_xml.TestCase(
-        fit(f"{case.cell}{own}"),
+        fit(f"{case.cell}{suffix}"),
         class_name,
         elapsed_sec=round(outcome.seconds, 3) if outcome is not None else None,
         stdout=fit(_table(line, outcome)) if outcome is not None else None,
@@ -124,50 +124,50 @@ def _table(line: Line, outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
+def _limits(digest: Digest, group: tuple[str, str]) -> list[Any]:
     """Verdicts on several cases: the joint comparison with the baseline, data."""
-    ids, result = made.ids_of(group), []
-    for reference, joint in made.baseline.joint_tests if made.baseline is not None else ():
+    ids, result = digest.ids_of(group), []
+    for reference, joint in digest.baseline.joint_tests if digest.baseline is not None else ():
         if joint.name in ids:
             reported = f"{joint.scope}: {joint.comparison.text}"
-            result.append(_judged(made, group, reference, not joint.failed, reported))
-    for text in conclusions(made.record):
+            result.append(_judged(digest, group, reference, not joint.failed, reported))
+    for text in conclusions(digest.record):
         if group_name((text.model, text.dataset)) in ids:
-            result.append(_judged(made, group, "audit", not text.falls, text.text))
-    if made.unasked:
-        result.append(_judged(made, group, "baseline", False, made.unasked))
-    if group[1] in made.inconsistent:
-        result.append(_judged(made, group, "dataset", False, made.inconsistent[group[1]]))
+            result.append(_judged(digest, group, "audit", not text.falls, text.text))
+    if digest.unasked:
+        result.append(_judged(digest, group, "baseline", False, digest.unasked))
+    if group[1] in digest.inconsistent:
+        result.append(_judged(digest, group, "dataset", False, digest.inconsistent[group[1]]))
     return result
 
 
-def _judged(made: Digest, group: tuple[str, str], name: str, passed: bool, reported: str) -> Any:
-    case = junit_xml.TestCase(fit(name), _class_name(made, group), stdout=fit(reported))
+def _judged(digest: Digest, group: tuple[str, str], name: str, passed: bool, reported: str) -> Any:
+    case = junit_xml.TestCase(fit(name), _class_name(digest, group), stdout=fit(reported))
     if not passed:
         case.add_failure_info(fit(reported).partition("\n")[0], fit(reported), "fail")
     return case
 
 
-def _lost(made: Digest) -> list[Any]:
+def _lost(digest: Digest) -> list[Any]:
     """Missing tests of unknown datasets."""
     result = []
-    for node_id in made.unknown:
-        class_name = fit(f"{PREFIX}.{made.name}" if made.name else PREFIX)
+    for node_id in digest.unknown:
+        class_name = fit(f"{PREFIX}.{digest.name}" if digest.name else PREFIX)
         case = junit_xml.TestCase(node_id, class_name)
         case.add_error_info(WORDS["missing"], WORDS["missing"], "missing")
         result.append(case)
     return result
 
 
-def _class_name(made: Digest, group: tuple[str, str]) -> str:
+def _class_name(digest: Digest, group: tuple[str, str]) -> str:
     model, dataset = group
-    run = f"{made.name}." if made.name else ""
-    return fit(f"{PREFIX}.{run}{f'{model}@' if made.several_models else ''}{dataset}")
+    run = f"{digest.name}." if digest.name else ""
+    return fit(f"{PREFIX}.{run}{f'{model}@' if digest.several_models else ''}{dataset}")
 
 
-def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> dict[str, object]:
+def _properties(digest: Digest, group: tuple[str, str], lines: Sequence[Line]) -> dict[str, object]:
     model, dataset = group
-    record, settings = made.record, made.record.settings
+    record, settings = digest.record, digest.record.settings
     outcome = next((row.outcome for line in lines if (row := line.row).outcome is not None), None)
     result: dict[str, object] = {
         "grb.model": model,
@@ -182,46 +182,46 @@ def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> 
     for number, (text, origin) in enumerate(limits_of(record), 1):
         result[f"grb.gate.{number}"] = f"{text} ({origin})" if origin else text
     result |= note_properties(record)
-    for average in made.summary.averages:
+    for average in digest.summary.averages:
         if (fit(average.model), average.dataset) == group:
             result |= _average_properties(average)
-    result |= _rank_properties(made, group)
-    for curve in made.summary.curves:
+    result |= _rank_properties(digest, group)
+    for curve in digest.summary.curves:
         if (fit(curve.model), curve.dataset) == group:
             name = f"{curve.difficulty}/{curve.scenario}/{curve.attack}"
             result[f"grb.curve.{name}"] = curve_points(curve)
-    lows = [low for low in made.summary.lowest if (fit(low.model), low.dataset) == group]
-    deltas = [each for each in made.summary.delta if fit(each.model) == model]
+    lows = [low for low in digest.summary.lowest if (fit(low.model), low.dataset) == group]
+    deltas = [delta for delta in digest.summary.delta if fit(delta.model) == model]
     return result | suite_properties(lows, deltas)
 
 
-def _average_properties(each: Averages) -> dict[str, str]:
-    where = with_budget(each.difficulty, each.budget)
-    attacks = count(each.attacks, "attack")
+def _average_properties(average: Averages) -> dict[str, str]:
+    where = with_budget(average.difficulty, average.budget)
+    attacks = count(average.attacks, "attack")
     return {
-        f"grb.clean.{where}": _figure(each.clean),
-        f"grb.average.{where}": f"{_figure(each.mean)} over {attacks} and none",
-        f"grb.average_3min.{where}": _figure(each.three_lowest),
-        f"grb.weighted.{where}": _figure(each.weighted),
+        f"grb.clean.{where}": _figure(average.clean),
+        f"grb.average.{where}": f"{_figure(average.mean)} over {attacks} and none",
+        f"grb.average_3min.{where}": _figure(average.three_lowest),
+        f"grb.weighted.{where}": _figure(average.weighted),
     }
 
 
-def _rank_properties(made: Digest, group: tuple[str, str]) -> dict[str, str]:
+def _rank_properties(digest: Digest, group: tuple[str, str]) -> dict[str, str]:
     """Ranks on leaderboards, of the models of the run among each other, and of the attacks."""
     model, dataset = group
-    ranks, result = made.record.ranks, {}
+    ranks, result = digest.record.ranks, {}
     for standing in ranks.standings:
         if (fit(standing.model), standing.dataset) == group:
             result[f"grb.rank.{standing.board}.{standing.difficulty}"] = (
                 f"{rank_of(standing)}: {sentence(standing)}"
             )
-    for name, models in made.summary.comparisons.items():
-        for own in models:
-            if fit(own.name) == model and name.startswith(f"{dataset}/"):
-                rank = f"{own.rank} of {len(models)}, {own.figure:.4f}"
+    for name, models in digest.summary.comparisons.items():
+        for entry in models:
+            if fit(entry.name) == model and name.startswith(f"{dataset}/"):
+                rank = f"{entry.rank} of {len(models)}, {entry.figure:.4f}"
                 result[f"grb.rank.run.{name.removeprefix(f'{dataset}/')}"] = rank
-    ids = made.ids_of(group)
-    for name, order in made.summary.attacks.items():
+    ids = digest.ids_of(group)
+    for name, order in digest.summary.attacks.items():
         about, _, difficulty = name.rpartition("/")
         if about in ids:
             result[f"grb.attack_rank.{difficulty}"] = ranked(order)

@@ -227,7 +227,7 @@ def _lowest(digest: Digest) -> Section:
         f"| {cell(low.id)} | {_strongest(low.black_box)} | {_strongest(low.adaptive)} |"
         for low in lows
     ]
-    audits = [each.text for each in audit_words.conclusions(digest.record)]
+    audits = [audit.text for audit in audit_words.conclusions(digest.record)]
     reported = [*audits, *gap_lines(lows)]
     lines = [f"- {span(text)}" for text in reported]
     head = ("| lowest accuracy (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")
@@ -235,16 +235,18 @@ def _lowest(digest: Digest) -> Section:
     return Section(before, tuple(rows), ("",), "row")
 
 
-def _strongest(found: Strongest | None) -> str:
-    if found is None:
+def _strongest(strongest: Strongest | None) -> str:
+    if strongest is None:
         return ""
-    return f"{found.accuracy.mean:.1%} ({found.reference.mean:.1%}) {cell(found.attack)}"
+    return (
+        f"{strongest.accuracy.mean:.1%} ({strongest.reference.mean:.1%}) {cell(strongest.attack)}"
+    )
 
 
 def _baseline(digest: Digest) -> Section:
     lines, about = compared(digest), digest.baseline
-    found = [(line, line.comparison) for line in lines]
-    results = Counter(each.result for _, each in found if each is not None)
+    comparisons = [(line, line.comparison) for line in lines]
+    results = Counter(comparison.result for _, comparison in comparisons if comparison is not None)
     reported = ", ".join(f"{number} {_RESULTS[result]}" for result, number in results.items())
     entries = []
     if about is not None:
@@ -258,10 +260,12 @@ def _baseline(digest: Digest) -> Section:
         entries += [f"- {span(note)}" for note in about.notes]
     elif reported:
         entries.append(f"- {reported}")
-    for line, each in found:
-        if each is not None and each.result in ("fail", "inconclusive", "incomparable"):
-            text = span(clipped(each.text, MESSAGE))
-            entries.append(f"- {span(digest.name_of(line))}: {_RESULTS[each.result]} ({text})")
+    for line, comparison in comparisons:
+        if comparison is not None and comparison.result in ("fail", "inconclusive", "incomparable"):
+            text = span(clipped(comparison.text, MESSAGE))
+            entries.append(
+                f"- {span(digest.name_of(line))}: {_RESULTS[comparison.result]} ({text})"
+            )
     return Section(("### Baseline", ""), tuple(entries), ("",)) if entries else Section(())
 
 

@@ -262,7 +262,7 @@ def settings_record(
     """
     places = settings.places
     # Where it ran, and what it wrote, changes no figure, and so not the record.
-    kept = {
+    recorded = {
         option.dest for option in OPTIONS if option.section not in ("where", "reports", "failures")
     }
     return RunSettings(
@@ -295,8 +295,8 @@ def settings_record(
         rank_against=str(settings.comparison_models),
         expected_failures=settings.expected_failures,
         device=settings.device,
-        given={name: each for name, each in settings.given.items() if name in kept},
-        origins={name: each for name, each in settings.origins.items() if name in kept},
+        given={name: value for name, value in settings.given.items() if name in recorded},
+        origins={name: value for name, value in settings.origins.items() if name in recorded},
     )
 
 
@@ -309,20 +309,20 @@ def environment_of(measured: Mapping[str, str]) -> dict[str, str]:
     return {**versions(), **measured, "pytest": version("pytest"), "platform": platform.platform()}
 
 
-def _baseline(found: BaselineResult) -> BaselineRecord:
-    saved = found.baseline.saved
+def _baseline(result: BaselineResult) -> BaselineRecord:
+    saved = result.baseline.saved
     return BaselineRecord(
-        path=found.where,
-        margin=found.baseline.margin,
+        path=result.where,
+        margin=result.baseline.margin,
         alpha=ALPHA,
-        tests=found.baseline.tests,
+        tests=result.baseline.tests,
         digest=saved.digest,
-        written=found.written is not None,
-        asked=found.baseline.requested,
-        unused=found.unused,
-        together=found.joint,
-        notes=found.notes,
-        base=_base(found.baseline) if found.baseline.revision else None,
+        written=result.written is not None,
+        asked=result.baseline.requested,
+        unused=result.unused,
+        together=result.joint,
+        notes=result.notes,
+        base=_base(result.baseline) if result.baseline.revision else None,
     )
 
 

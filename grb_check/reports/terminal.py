@@ -98,13 +98,13 @@ def baseline_lines(record: RunRecord) -> list[str]:
     """Return the comparison with the baseline in words: cases, all of them together, the update."""
     if record.baseline is None:
         return []
-    result = [each for row in record.cases if (each := row.comparison) is not None]
-    results = Counter(each.result for each in result)
-    counted = [f"{results[each]} {word}" for each, word in COMPARED.items() if results[each]]
+    result = [comparison for row in record.cases if (comparison := row.comparison) is not None]
+    results = Counter(comparison.result for comparison in result)
+    counted = [f"{results[kind]} {word}" for kind, word in COMPARED.items() if results[kind]]
     lines = [f"baseline {record.baseline.path}: {', '.join(counted)}"] if counted else []
     lines += [
-        f"{reference}, {each.scope}: {each.comparison.text}"
-        for reference, each in record.baseline.joint_tests
+        f"{reference}, {joint.scope}: {joint.comparison.text}"
+        for reference, joint in record.baseline.joint_tests
     ]
     return lines + _repeats_needed(record.cases)
 
@@ -112,9 +112,9 @@ def baseline_lines(record: RunRecord) -> list[str]:
 def _repeats_needed(rows: Sequence[CaseRecord]) -> list[str]:
     """The number of repeats that would decide the inconclusive cases, the smallest first."""
     result = sorted(
-        (each.repeats_needed, row.id)
+        (comparison.repeats_needed, row.id)
         for row in rows
-        if (each := row.comparison) is not None and each.repeats_needed
+        if (comparison := row.comparison) is not None and comparison.repeats_needed
     )
     if not result:
         return []
@@ -147,8 +147,8 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
     out.write_line(LEGEND)
     for text in conclusions(record):
         out.write_line(text, bold=True)
-    for each in audit_words.conclusions(record):
-        out.write_line(f"audit: {each.text}", bold=True)
+    for audit in audit_words.conclusions(record):
+        out.write_line(f"audit: {audit.text}", bold=True)
     if digest.green and no_gate(record):
         out.write_line(GATE_ADVICE)
     for text in [*_lines_on_all(digest), *(_details(digest) if details else ())]:
@@ -161,9 +161,9 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
 
 def _write_table(out: Lines, lines: Sequence[Line]) -> None:
     """The table of a model and dataset."""
-    shown = [each for each in filled(lines) if each.terminal]
+    shown = [column for column in filled(lines) if column.terminal]
     cells = [[row.text(line) for row in shown] for line in lines]
-    right = [position for position, each in enumerate(shown) if each.right]
+    right = [position for position, column in enumerate(shown) if column.right]
     table = columns([[row.name for row in shown], *cells], right)
     for text, line in zip(table, [None, *lines], strict=True):
         color = _colour(line.row) if line else "bold"

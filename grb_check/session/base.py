@@ -118,16 +118,16 @@ class _Part:
     @property
     def ids(self) -> list[str]:
         """Node ids of the tests."""
-        return [each.nodeid for each in self.tests.items]
+        return [item.nodeid for item in self.tests.items]
 
     def files(self, side: _Side, folder: Path) -> list[Path]:
         """Return the files of the tests that the copy has; data that it lacks is linked there."""
-        for each in self.tests.data:
-            place = side.moved(each, folder)
-            if each.exists() and not place.exists():
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.symlink_to(each.resolve(), target_is_directory=each.is_dir())
-        every = [side.moved(each.path, folder) for each in self.tests.items]
+        for path in self.tests.data:
+            target = side.moved(path, folder)
+            if path.exists() and not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(path.resolve(), target_is_directory=path.is_dir())
+        every = [side.moved(item.path, folder) for item in self.tests.items]
         return [path for path in dict.fromkeys(every) if path.exists()]
 
 
@@ -162,17 +162,19 @@ def base_baseline(
     before = settings.baseline
     entries = dict(before.saved.entries) if before is not None else {}
     failures = dict(before.failures) if before is not None else {}
-    own = {settings.model(case.model).label for case in plan.cases.own}
+    labels = {settings.model(case.model).label for case in plan.cases.own}
     parts = [
-        _Part(name=each.label, models=(each,)) for each in settings.models if each.label in own
+        _Part(name=model.label, models=(model,))
+        for model in settings.models
+        if model.label in labels
     ]
     if tests.items:
         parts = [_Part(name=OWN_TESTS, models=settings.models[:1], tests=tests)]
-    for name, found in ({} if same else _found(side, parts)).items():
-        if isinstance(found, str):
-            failures[name] = found
-        elif found is not None:
-            entries |= found.entries
+    for name, result in ({} if same else _found(side, parts)).items():
+        if isinstance(result, str):
+            failures[name] = result
+        elif result is not None:
+            entries |= result.entries
     return Baseline(
         path=Path(str(revision)),
         margin=read_margin(raw),
@@ -234,18 +236,18 @@ def _measured(side: _Side, part: _Part, folder: Path, store: Store) -> BaselineF
         return None
     with tempfile.TemporaryDirectory(prefix="grb_check-") as text:
         out = Path(text)
-        told, result, log = out / "answer.json", out / "base.json", out / "log.txt"
+        answer_path, result, log = out / "answer.json", out / "base.json", out / "log.txt"
         about = {
             "parent": os.getpid(),
             "top": str(side.revision.top.resolve()),
             "copy": str(folder),
-            "targets": [each.target for each in part.models],
+            "targets": [model.target for model in part.models],
             "tests": part.ids,
-            "answer": str(told),
+            "answer": str(answer_path),
         }
         command = [*_command(side, part, folder, result), *map(str, files)]
         status = _run(side, folder, command, _environment(side, part.models, folder, about), log)
-        answer = json.loads(told.read_text()) if told.exists() else {}
+        answer = json.loads(answer_path.read_text()) if answer_path.exists() else {}
         absent = part.ids and status == pytest.ExitCode.NO_TESTS_COLLECTED
         if answer.get("missing") or absent:
             return None
@@ -270,12 +272,12 @@ def _command(side: _Side, part: _Part, folder: Path, result: Path) -> list[str]:
     (home / INI_FILE).write_text("\n".join(["[pytest]", *names]))
     return [
         *(sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-q"),
-        *(f"-p{each}" for each in config.option.plugins),
+        *(f"-p{plugin}" for plugin in config.option.plugins),
         *("-c", str(home / INI_FILE), f"--rootdir={root}", f"--confcutdir={root}"),
         f"--import-mode={config.option.importmode}",
         "--continue-on-collection-errors",
         *_options(side, part, folder),
-        *(f"--grb-jobs={each}" for each in side.raw.texts("grb_jobs")),
+        *(f"--grb-jobs={text}" for text in side.raw.texts("grb_jobs")),
         *("--grb-max-drop=1", "--grb-min-clean=0", "--grb-evidence=off"),
         *(f"--grb-baseline={result}", UPDATE_FLAG),
     ]
@@ -293,11 +295,11 @@ def _run(
     side: _Side, folder: Path, command: Sequence[str], environment: Mapping[str, str], log: Path
 ) -> int:
     """Run pytest at the base, and return its exit status."""
-    here = side.moved(side.config.invocation_params.dir, folder)
-    here.mkdir(parents=True, exist_ok=True)
+    cwd = side.moved(side.config.invocation_params.dir, folder)
+    cwd.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         process = subprocess.Popen(
-            command, cwd=here, env=dict(environment), stdout=file, stderr=subprocess.STDOUT
+            command, cwd=cwd, env=dict(environment), stdout=file, stderr=subprocess.STDOUT
         )
         try:
             while True:
@@ -313,15 +315,15 @@ def _run(
 def _last_word(log: Path) -> str:
     """The last line of progress in a log of pytest."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    told = [line.removeprefix("grb: ") for line in lines if line.startswith("grb: ")]
-    return told[-1] if told else "measuring"
+    progress = [line.removeprefix("grb: ") for line in lines if line.startswith("grb: ")]
+    return progress[-1] if progress else "measuring"
 
 
 def _error_in(log: Path) -> str:
     """The error in a log of pytest: its last lines, from the word ERROR on if that is there."""
     text = log.read_text(encoding="utf-8", errors="replace").strip()
-    _, found, error = text.rpartition("\nERROR: ")
-    return error if found else text
+    _, marker, error = text.rpartition("\nERROR: ")
+    return error if marker else text
 
 
 def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
@@ -329,11 +331,11 @@ def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
     raw, plan, models = side.raw, side.plan, part.models
     settings = plan.settings
     arguments = raw.texts("grb_model_args")
-    of_each = [arguments[settings.models.index(each) :][:1] or arguments[:1] for each in models]
+    of_each = [arguments[settings.models.index(model) :][:1] or arguments[:1] for model in models]
     selecting = [
-        *(f"--grb-model={each.label}={each.target}" for each in models),
-        *(f"--grb-model-args={each}" for own in of_each for each in own),
-        *(f"--grb-dataset={each}" for each in _datasets(side, folder)),
+        *(f"--grb-model={model.label}={model.target}" for model in models),
+        *(f"--grb-model-args={argument}" for model_args in of_each for argument in model_args),
+        *(f"--grb-dataset={dataset}" for dataset in _datasets(side, folder)),
         *_given(raw, SELECTING),
     ]
     result = [
@@ -341,7 +343,10 @@ def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
         *_given(raw, SAME_FOR_BOTH),
         *(["--grb-training=transductive"] * (settings.places.training == "transductive")),
         f"--grb-repeats={settings.repeats}",
-        *(f"--grb-data={side.existing(each, folder)}" for each in settings.places.folders),
+        *(
+            f"--grb-data={side.existing(data_folder, folder)}"
+            for data_folder in settings.places.folders
+        ),
         f"--grb-store={'off' if settings.store is None else settings.store.text}",
     ]
     if settings.pack is not None:
@@ -355,7 +360,7 @@ def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
 def _given(raw: RawValues, names: Sequence[str]) -> list[str]:
     """The options of these names as they were given."""
     chosen = [option for option in OPTIONS if option.dest in names]
-    return [f"{each.flag}={text}" for each in chosen for text in raw.texts(each.dest)]
+    return [f"{option.flag}={text}" for option in chosen for text in raw.texts(option.dest)]
 
 
 def _datasets(side: _Side, folder: Path) -> list[str]:
@@ -364,10 +369,10 @@ def _datasets(side: _Side, folder: Path) -> list[str]:
     texts = [datasets.anchored(name, side.raw.base("grb_dataset")) for name in given]
     result = []
     for text in texts:
-        name, equals, place = text.rpartition("=")
-        if Path(place).is_absolute():
-            place = str(side.existing(Path(place), folder))
-        result.append(f"{name}{equals}{place}")
+        name, equals, path = text.rpartition("=")
+        if Path(path).is_absolute():
+            path = str(side.existing(Path(path), folder))
+        result.append(f"{name}{equals}{path}")
     return result
 
 
@@ -376,18 +381,22 @@ def _environment(
 ) -> dict[str, str]:
     """The variables of the run at the base: its modules are found in the copy first."""
     top = side.revision.top.resolve()
-    places = [Path(each) for each in sys.path if each]
+    places = [Path(entry) for entry in sys.path if entry]
     for model in models:
         spec = find_spec(model.target.partition(":")[0].partition(".")[0])
         packages = (spec and spec.submodule_search_locations) or ()
-        places += [Path(each).parent for each in packages]
-    own = [each for each in places if is_own(top, each)]
-    first = dict.fromkeys(str(side.moved(each, folder)) for each in own)
+        places += [Path(location).parent for location in packages]
+    repository_paths = [path for path in places if is_own(top, path)]
+    first = dict.fromkeys(str(side.moved(path, folder)) for path in repository_paths)
     before = os.environ.get("PYTHONPATH", "")
-    kept = [each for each in before.split(os.pathsep) if each and each not in map(str, own)]
+    retained = [
+        entry
+        for entry in before.split(os.pathsep)
+        if entry and entry not in map(str, repository_paths)
+    ]
     result = {name: text for name, text in os.environ.items() if name != "PYTEST_ADDOPTS"}
     return result | {
-        "PYTHONPATH": os.pathsep.join([*first, *kept]),
+        "PYTHONPATH": os.pathsep.join([*first, *retained]),
         "PYTHONDONTWRITEBYTECODE": "1",
         VARIABLE: json.dumps(about),
     }

@@ -79,8 +79,8 @@ def _is_missing(target: str) -> bool:
         return error.name is not None and f"{name}.".startswith(f"{error.name}.")
     except Exception:  # the run tells
         return False
-    for each in attribute.split("."):
-        if not hasattr(result, each):
+    for part in attribute.split("."):
+        if not hasattr(result, part):
             return True
-        result = getattr(result, each)
+        result = getattr(result, part)
     return False

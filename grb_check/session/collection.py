@@ -59,7 +59,7 @@ def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
 
 def is_verdict_id(node_id: str) -> bool:
     """Whether it is the id of a verdict on several cases."""
-    return is_node_id(node_id) and node_id.endswith(tuple(f"::{each}" for each in ON_ALL))
+    return is_node_id(node_id) and node_id.endswith(tuple(f"::{name}" for name in ON_ALL))
 
 
 def _case_id(argument: str) -> NodeId:
@@ -76,8 +76,8 @@ def names_files_only(config: pytest.Config) -> bool:
     """Whether the command line names single test files or tests only."""
     if config.args_source is not pytest.Config.ArgsSource.ARGS or not config.args:
         return False
-    here = config.invocation_params.dir
-    return all((here / argument.split("::")[0]).is_file() for argument in config.args)
+    invocation_dir = config.invocation_params.dir
+    return all((invocation_dir / argument.split("::")[0]).is_file() for argument in config.args)
 
 
 def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytest.Item]:
@@ -106,13 +106,13 @@ def _module(session: pytest.Session, path: str, test: str) -> pytest.Module:
     return module
 
 
-def point_to(item: pytest.Item, found: tuple[Path, int] | None) -> None:
+def point_to(item: pytest.Item, location: tuple[Path, int] | None) -> None:
     """Make a file and line the place of a test, which reports and editors point to."""
-    if found is None:
+    if location is None:
         return
     with suppress(ValueError):  # it lies on another drive
-        where = os.path.relpath(found[0], item.config.rootpath)
-        item.location = where, found[1] - 1, item.location[2]  # counted from 0
+        where = os.path.relpath(location[0], item.config.rootpath)
+        item.location = where, location[1] - 1, item.location[2]  # counted from 0
 
 
 def parametrize(
@@ -163,10 +163,12 @@ def cases_of_marker(
     repeats = marker.kwargs.get("repeats", 1)
     given = repr(repeats) if isinstance(repeats, str) else repeats  # a text is no number here
     check_repeats("@pytest.mark.grb(repeats=...)", given)
-    scenarios = [choose("scenario", each, SCENARIOS) for each in listed("scenario", SCENARIOS)]
+    scenarios = [
+        choose("scenario", scenario, SCENARIOS) for scenario in listed("scenario", SCENARIOS)
+    ]
     attacks = [_one_attack(name, scenarios, registry) for name in listed("attack", "injection/pgd")]
     levels = [choose("difficulty", level, DIFFICULTIES) for level in listed("difficulty", "full")]
-    names = [name_of(each) for each in listed("dataset", DEFAULT_DATASET)]
+    names = [name_of(name) for name in listed("dataset", DEFAULT_DATASET)]
     return list(dict.fromkeys(expand([""], names, levels, attacks)))
 
 
@@ -198,7 +200,7 @@ def _listed(name: str, value: object) -> list[str]:
     if (
         not isinstance(values, (list, tuple))
         or not values
-        or not all(isinstance(each, str) and each.strip() for each in values)
+        or not all(isinstance(entry, str) and entry.strip() for entry in values)
     ):
         raise UsageError(
             f"@pytest.mark.grb: {name}={value!r} is neither a string nor a list of strings, none "

@@ -51,8 +51,8 @@ def transfer_tests(
         late: findings since the verdicts, by case and repeat.
     """
     groups: dict[tuple[str, str], list[str]] = {}
-    for (case, seed), each in late.items():
-        text = f"{case.id}, repeat {seed + 1}: {each.text}"
+    for (case, seed), finding in late.items():
+        text = f"{case.id}, repeat {seed + 1}: {finding.text}"
         groups.setdefault((case.model, case.dataset), []).append(text)
     return [
         entered_test(
@@ -63,20 +63,21 @@ def transfer_tests(
 
 
 def baseline_tests(
-    found: BaselineResult, rows: Sequence[CaseRecord]
+    result: BaselineResult, rows: Sequence[CaseRecord]
 ) -> list[list[pytest.TestReport]]:
     """Return the reports of each `grb::[model::]dataset::test_baseline` and `test_clean`.
 
     Args:
-        found: the comparison with the baseline.
+        result: the comparison with the baseline.
         rows: of the run, for a baseline that was written because there was none.
     """
-    if not found.unrequested:
-        return [_joint_test(loss, TESTS[loss.accuracy]) for loss in found.joint]
+    if not result.unrequested:
+        return [_joint_test(loss, TESTS[loss.accuracy]) for loss in result.joint]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
     message = (
-        f"there was no baseline {found.where}: it was written from this run, "
-        f"{count(found.written or 0, 'case')}; look at it and commit it, and the next run compares "
+        f"there was no baseline {result.where}: it was written from this run, "
+        f"{count(result.written or 0, 'case')}; look at it and commit it, and the next run "
+        "compares "
         "with it"
     )
     return [
@@ -85,16 +86,16 @@ def baseline_tests(
     ]
 
 
-def _joint_test(each: JointComparison, name: str) -> list[pytest.TestReport]:
-    compared = each.comparison
-    message = f"{compared.text}. {each.scope}"
+def _joint_test(joint: JointComparison, name: str) -> list[pytest.TestReport]:
+    compared = joint.comparison
+    message = f"{compared.text}. {joint.scope}"
     return entered_test(
-        _path(each.model, each.dataset),
+        _path(joint.model, joint.dataset),
         name,
-        failure=message if each.failed else None,
+        failure=message if joint.failed else None,
         properties=[
-            ("grb.dataset", each.dataset),
-            ("grb.cases", f"{each.compared} of {each.cases}"),
+            ("grb.dataset", joint.dataset),
+            ("grb.cases", f"{joint.compared} of {joint.cases}"),
             ("grb.verdict", compared.result),
             *comparison_properties(compared, name.removeprefix("test_")),
         ],
@@ -295,5 +296,7 @@ def _ended_early(session: pytest.Session) -> bool:
 def _with_deselected(plan: ShardPlan, expected_cases: ExpectedCases) -> ShardPlan:
     """The plan, with the cases that pytest left out of it."""
     to_run = {row.case.id for row in expected_cases.rows}
-    to_run |= {case.id for each in expected_cases.expected if (case := case_of(each)) is not None}
+    to_run |= {
+        case.id for node_id in expected_cases.expected if (case := case_of(node_id)) is not None
+    }
     return replace(plan, deselected=tuple(case.id for case in plan.own if case.id not in to_run))

@@ -47,7 +47,7 @@ def model_lines() -> list[str]:
     """Return the reference models: name, title in the papers' tables, description."""
     rows = [
         ("name", "title", ""),
-        *((each.name, each.title, each.about) for each in (*ZOO.values(), *CONTRASTIVE)),
+        *((model.name, model.title, model.about) for model in (*ZOO.values(), *CONTRASTIVE)),
     ]
     return [
         *columns(rows),
@@ -67,8 +67,8 @@ def attack_lines() -> list[str]:
         attack = load_attack(scenario, name)
         about = (type(attack).__doc__ or "").splitlines()[0]
         rows.append((f"{scenario}/{name}", attack.knowledge, about))
-        own = [setting for setting in vars(attack) if has_setting(attack, setting)]
-        settings.append((f"{scenario}/{name}", ", ".join(own) or "-"))
+        setting_names = [setting for setting in vars(attack) if has_setting(attack, setting)]
+        settings.append((f"{scenario}/{name}", ", ".join(setting_names) or "-"))
     rows += [
         (f"{scenario}/{WORST}", "", "The strongest of the other attacks of the scenario.")
         for scenario in SCENARIOS
@@ -105,17 +105,17 @@ def dataset_lines(places: Places) -> list[str]:
 def suite_lines(names: RegisteredNames) -> list[str]:
     """Return all suites, with their datasets and numbers of difficulties, attacks and repeats."""
     suites = [(suite, len(suite.attacks), "") for suite in SUITES.values()]
-    suites += [(each, len(attacks), plugin) for each, attacks, plugin in names.suites.values()]
+    suites += [(suite, len(attacks), plugin) for suite, attacks, plugin in names.suites.values()]
     rows = [
         (
-            each.name,
-            str(len(each.difficulties)),
+            suite.name,
+            str(len(suite.difficulties)),
             str(attacks),
-            str(each.repeats),
-            ", ".join(each.datasets),
+            str(suite.repeats),
+            ", ".join(suite.datasets),
             plugin,
         )
-        for each, attacks, plugin in suites
+        for suite, attacks, plugin in suites
     ]
     head = ("suite", "difficulties", "attacks", "repeats", "datasets", "plugin")
     return columns([head, *rows], right=(1, 2, 3))
@@ -158,7 +158,7 @@ def leaderboard_lines(places: Places) -> list[str]:
 
 
 def _registered(names: Mapping[str, RegisteredTarget]) -> list[str]:
-    rows = [(name, each.target, each.plugin) for name, each in names.items()]
+    rows = [(name, entry.target, entry.plugin) for name, entry in names.items()]
     return ["", *columns([("of plugins", "target", "plugin"), *rows])] if rows else []
 
 

@@ -57,12 +57,12 @@ def refuse_split_paths(config: pytest.Config) -> None:
         return
     arguments = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))
     arguments += map(str, config.invocation_params.args)
-    here = config.invocation_params.dir
-    arguments = list(_with_files(arguments, here))
+    invocation_dir = config.invocation_params.dir
+    arguments = list(_with_files(arguments, invocation_dir))
     split = [
         (flag, value)
         for flag, value in pairwise(arguments)
-        if flag in _WITH_VALUE and os.path.exists(here / value.partition("::")[0])
+        if flag in _WITH_VALUE and os.path.exists(invocation_dir / value.partition("::")[0])
     ]
     if split and (change := _change(config, arguments, [value for _, value in split])):
         given = " ".join(f"{flag} {value}" for flag, value in split)
@@ -70,21 +70,23 @@ def refuse_split_paths(config: pytest.Config) -> None:
         raise UsageError(f"{given}: with these as words of their own, {change}; write {fixed}")
 
 
-def _with_files(arguments: Iterable[str], here: Path) -> Iterator[str]:
+def _with_files(arguments: Iterable[str], invocation_dir: Path) -> Iterator[str]:
     """Yield the arguments, with the lines of a file for each `@FILE`, as pytest reads them."""
     for argument in arguments:
         if argument.startswith("@"):
-            lines = (here / argument[1:]).read_text(sys.getfilesystemencoding()).splitlines()
-            yield from _with_files(lines, here)
+            lines = (
+                (invocation_dir / argument[1:]).read_text(sys.getfilesystemencoding()).splitlines()
+            )
+            yield from _with_files(lines, invocation_dir)
         else:
             yield argument
 
 
 def _change(config: pytest.Config, arguments: Sequence[str], values: Sequence[str]) -> str:
     """Return what pytest does differently because of the words; empty if nothing."""
-    here = config.invocation_params.dir
-    root, ini_file = root_and_ini_file(arguments, here)
-    true_root, true_ini_file = root_and_ini_file(_joined(arguments), here)
+    invocation_dir = config.invocation_params.dir
+    root, ini_file = root_and_ini_file(arguments, invocation_dir)
+    true_root, true_ini_file = root_and_ini_file(_joined(arguments), invocation_dir)
     if ini_file != true_ini_file:
         taken = f"would take {ini_file}" if ini_file else "would take none"
         return f"pytest {taken} as its ini file instead of {true_ini_file or 'none'}"
@@ -99,9 +101,9 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with each of our options and its value as one word."""
     joined: list[str] = []
     rest = iter(arguments)
-    for each in rest:
-        value = next(rest, None) if each in _WITH_VALUE else None
-        joined.append(each if value is None else f"{each}={value}")
+    for argument in rest:
+        value = next(rest, None) if argument in _WITH_VALUE else None
+        joined.append(argument if value is None else f"{argument}={value}")
     return joined
 
 
@@ -145,9 +147,9 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     refuse_split_paths(config)
     names = registered_names(config)
     node_ids = take_node_ids(config)
-    here = config.invocation_params.dir
+    invocation_dir = config.invocation_params.dir
     if options.names_users_code(config):
-        sys.path[:0] = map(str, dict.fromkeys([here, config.rootpath]))
+        sys.path[:0] = map(str, dict.fromkeys([invocation_dir, config.rootpath]))
         # Read when torch is loaded: waiting threads sleep instead of taking a core from another
         # worker; without it two workers on two cores are several times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -155,7 +157,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     with quiet_imports(), captured(config):  # attacks of users are imported
         update = config.getoption("grb_update_baseline") is True
         lookup = options.lookup(config)
-        given = read(lookup, config.rootpath, here, registry, names, update=update)
+        given = read(lookup, config.rootpath, invocation_dir, registry, names, update=update)
     needs = "an id of a grb case" if node_ids else options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
@@ -216,8 +218,8 @@ def places_of(config: pytest.Config) -> datasets.Places:
     Raises:
         UsageError: a folder is not a directory, or a source or the split is unknown.
     """
-    here = config.invocation_params.dir
-    return read_places(read_raw(options.lookup(config), config.rootpath, here))
+    invocation_dir = config.invocation_params.dir
+    return read_places(read_raw(options.lookup(config), config.rootpath, invocation_dir))
 
 
 def _leaves_out(
@@ -245,4 +247,6 @@ def _selected(settings: Settings, node_ids: Sequence[NodeId]) -> list[Case]:
                 f"no grb case has an id like {node_id}; the selected ones begin with "
                 f"{cases[0].id!r}, as {node_path(cases[0])}::..."
             )
-    return [case for case in cases if not node_ids or any(each.selects(case) for each in node_ids)]
+    return [
+        case for case in cases if not node_ids or any(node_id.selects(case) for node_id in node_ids)
+    ]

@@ -87,8 +87,8 @@ class PluginHooks:
     def failures(self) -> list[str]:
         """Return one line for each plugin and hook that raised, with the first reason."""
         return [
-            fit_line(f"plugin {plugin}: {hook} raised {count(len(each), 'time')}: {each[0]}")
-            for (plugin, hook), each in self._failures.items()
+            fit_line(f"plugin {plugin}: {hook} raised {count(len(reasons), 'time')}: {reasons[0]}")
+            for (plugin, hook), reasons in self._failures.items()
         ]
 
 

@@ -52,7 +52,7 @@ def ini_values(path: Path) -> dict[str, Any] | None:
     """
     with _read_by_pytest():
         result = findpaths.load_config_dict_from_file(path)
-    return None if result is None else {name: each.value for name, each in result.items()}
+    return None if result is None else {name: entry.value for name, entry in result.items()}
 
 
 @contextmanager
@@ -92,12 +92,12 @@ def say(config: pytest.Config, lines: Iterable[str]) -> None:
         writer.line(line)
 
 
-def root_and_ini_file(arguments: Sequence[str], here: Path) -> tuple[Path, Path | None]:
+def root_and_ini_file(arguments: Sequence[str], invocation_dir: Path) -> tuple[Path, Path | None]:
     """Return the root directory and ini file that pytest chooses before it loads plugins.
 
     Args:
         arguments: of the command line, after those of `PYTEST_ADDOPTS`.
-        here: directory in which pytest was called.
+        invocation_dir: directory in which pytest was called.
     """
     fresh = _config.get_config(arguments)
     given = fresh._parser.parse_known_args(list(arguments), copy.copy(fresh.option))
@@ -106,7 +106,7 @@ def root_and_ini_file(arguments: Sequence[str], here: Path) -> tuple[Path, Path 
         override_ini=None,
         args=given.file_or_dir,
         rootdir_cmd_arg=given.rootdir or None,
-        invocation_dir=here,
+        invocation_dir=invocation_dir,
     )
     return root, ini_file
 

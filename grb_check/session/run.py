@@ -94,9 +94,9 @@ def shard_lines(plan: ShardPlan, times: Path | None, *, others: bool) -> list[st
     """
     if plan.shard is None:
         return []
-    own, every = len(plan.own), len(plan.cases)
+    part_size, every = len(plan.own), len(plan.cases)
     by = "taken as equally long" if times is None else f"by the times in {times.name}"
-    lines = [f"grb shard: {plan.shard}, {own} of {count(every, 'case')}, {by}"]
+    lines = [f"grb shard: {plan.shard}, {part_size} of {count(every, 'case')}, {by}"]
     if others:
         lines.append(
             "grb shard: the repository's own tests are not divided and run in every part; "
@@ -155,8 +155,8 @@ def _baseline(settings: Settings) -> list[str]:
     if baseline is None:
         return []
     if settings.base is not None:
-        found = "the same files, not measured" if baseline.same else _entries(baseline)
-        return [f"grb base: {settings.base}, {found} ({settings.origins['grb_base']})"]
+        content = "the same files, not measured" if baseline.same else _entries(baseline)
+        return [f"grb base: {settings.base}, {content} ({settings.origins['grb_base']})"]
     what = _entries(baseline)
     if baseline.writes:
         what = "to be written" if baseline.requested else "not there yet: to be written"
@@ -220,8 +220,8 @@ class Run:
         if is_worker(self._config) or self._config.option.collectonly:
             return
         settings = self.plan.settings
-        asked = self.plan.cases.cases or settings.origins["grb_base"] == COMMAND_LINE
-        if settings.base is not None and asked and is_controller(self._config):
+        requested = self.plan.cases.cases or settings.origins["grb_base"] == COMMAND_LINE
+        if settings.base is not None and requested and is_controller(self._config):
             raise UsageError(
                 "--grb-base and pytest-xdist: leave -n away, or give -n 0; --grb-jobs measures in "
                 "several processes"
@@ -239,9 +239,9 @@ class Run:
         self.expected_cases.expect(item.nodeid for item in items)
         idle = self._config.option.collectonly or is_worker(self._config)
         if self.plan.settings.base is not None and not idle:
-            judged = [each for each in items if "grb_verdict" in getattr(each, "fixturenames", ())]
-            own = [each for each in judged if not is_node_id(each.nodeid)]
-            tests = [each for each in own if each.get_closest_marker("skip") is None]
+            judged = [item for item in items if "grb_verdict" in getattr(item, "fixturenames", ())]
+            user_items = [item for item in judged if not is_node_id(item.nodeid)]
+            tests = [item for item in user_items if item.get_closest_marker("skip") is None]
             if tests:
                 self._measure_base(tests)
         self.runner.plan_tasks(items)
@@ -287,8 +287,8 @@ class Run:
         every part collects all of the users' own tests.
         """
         collection.check_marked(items)
-        own = sum("grb_case" in getattr(item, "fixturenames", ()) for item in items)
-        self.cases = max(1, own + len(self.plan.cases.cases))
+        user_tests = sum("grb_case" in getattr(item, "fixturenames", ()) for item in items)
+        self.cases = max(1, user_tests + len(self.plan.cases.cases))
         plan = self.plan
         items.extend(collection.built_in_items(session, plan.cases.own))
 

@@ -219,7 +219,7 @@ class CaseRunner:
         Raises:
             DataError: one cannot be loaded.
         """
-        names = {case.dataset for each in items if (case := self._case_of(each)) is not None}
+        names = {case.dataset for item in items if (case := self._case_of(item)) is not None}
         with quiet_imports(), captured(self._config):
             return {
                 source: self.fingerprints.get(source.name)
@@ -383,7 +383,7 @@ class CaseRunner:
         """The model as other processes know it; None if they cannot."""
         if isinstance(model, ModelSpec):
             return model
-        known = [label for label, each in self._subjects.items() if each is model]
+        known = [label for label, subject in self._subjects.items() if subject is model]
         return self.plan.settings.model(known[0]) if known else None
 
     def imported(self, model: Any) -> Subject:
@@ -454,8 +454,10 @@ class CaseRunner:
             perturbations=self._perturbations(self.imported(model), result),
             verdict=verdict,
         )
-        here = self._config.invocation_params.dir
-        folders = RunFolders(folder=settings.evidence, root=self._config.rootpath, here=here)
+        invocation_dir = self._config.invocation_params.dir
+        folders = RunFolders(
+            folder=settings.evidence, root=self._config.rootpath, here=invocation_dir
+        )
         shrink = settings.shrink and verdict is not None and not verdict.passed
         return keep(failure, self._evaluator, folders, shrink=shrink)
 
@@ -486,21 +488,21 @@ class CaseRunner:
 
         case, repeats = result.outcome.case, len(result.results)
         source = self._source(case.dataset)
-        found = []
-        for each in result.results:
-            content = each.perturbation
+        perturbations = []
+        for repeat in result.results:
+            content = repeat.perturbation
             if not content:
                 again = self._evaluator.repeat(
                     subject,
                     source,
                     case,
-                    each.measurement.seed,
+                    repeat.measurement.seed,
                     repeats=repeats,
                     selected=self.plan.selected,
                 )
                 content = again.perturbation
-            found.append(from_bytes(content))
-        return tuple(found)
+            perturbations.append(from_bytes(content))
+        return tuple(perturbations)
 
     def _on_dataset(self, case: Case) -> ModelOnDataset:
         return ModelOnDataset(self.plan.settings.model(case.model), self._source(case.dataset))

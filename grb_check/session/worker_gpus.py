@@ -51,7 +51,7 @@ def device_asked(config: pytest.Config) -> str | None:
     given = vars(config.known_args_namespace)
     named = any(given.get(option.dest) not in (None, False) for option in OPTIONS)
     flags = any(given.get(flag) for flag in ("grb_only", "grb_update_baseline"))
-    pasted = any(str(each).startswith("grb::") for each in given.get("file_or_dir") or ())
+    pasted = any(str(argument).startswith("grb::") for argument in given.get("file_or_dir") or ())
     if not (named or flags or pasted or config.getini("grb_model")):
         return None
     return str(given.get("grb_device") or config.getini("grb_device") or "auto").strip()

@@ -44,7 +44,8 @@ def read_gate(raw: RawValues, registry: AttackRegistry) -> Gate:
     parsed = map(parse_threshold, registry.split(raw.filled("grb_threshold")))
     return Gate(
         thresholds=tuple(
-            replace(each, pattern=registry.canonical_pattern(each.pattern)) for each in parsed
+            replace(threshold, pattern=registry.canonical_pattern(threshold.pattern))
+            for threshold in parsed
         ),
         max_drop=fraction("grb_max_drop"),
         min_clean=fraction("grb_min_clean"),
@@ -126,16 +127,16 @@ def _for_any(patterns: Sequence[str], origins: Mapping[str, str]) -> list[str]:
 
     They may name a model, a dataset, or an attack, that the command line leaves out.
     """
-    kept = [pattern.split("/") for pattern in patterns]
+    split_patterns = [pattern.split("/") for pattern in patterns]
     if COMMAND_LINE in (origins["grb_dataset"], origins["grb_attack"]):
-        kept = [parts for parts in kept if len(parts) > 1]
+        split_patterns = [parts for parts in split_patterns if len(parts) > 1]
     if origins["grb_model"] == COMMAND_LINE:
-        kept = [[parts[0].rpartition("@")[2], *parts[1:]] for parts in kept]
+        split_patterns = [[parts[0].rpartition("@")[2], *parts[1:]] for parts in split_patterns]
     if origins["grb_dataset"] == COMMAND_LINE:
-        kept = [["*", *parts[1:]] for parts in kept]
+        split_patterns = [["*", *parts[1:]] for parts in split_patterns]
     if origins["grb_attack"] == COMMAND_LINE:
-        kept = [[*parts[:-1], "*"] for parts in kept]
-    return ["/".join(parts) for parts in kept]
+        split_patterns = [[*parts[:-1], "*"] for parts in split_patterns]
+    return ["/".join(parts) for parts in split_patterns]
 
 
 def read_baseline(

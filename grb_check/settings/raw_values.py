@@ -128,20 +128,20 @@ class RawValues:
 
     def name(self, dest: str) -> str:
         """Return the name of an option for messages: its flag, or its name in the ini file."""
-        option = next(each for each in OPTIONS if each.dest == dest)
+        option = next(candidate for candidate in OPTIONS if candidate.dest == dest)
         return option.flag if option.flag and self.values[dest][1] != INI else option.ini
 
     def _empty(self, dest: str) -> UsageError:
         return UsageError(f"{self.name(dest)} was given without a value; give one or leave it out")
 
 
-def read_raw(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path) -> RawValues:
+def read_raw(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, cwd: Path) -> RawValues:
     """Return all values.
 
     Args:
         lookup: raw value of an option and its origin.
         rootdir: pytest's.
-        here: working directory.
+        cwd: working directory.
 
     Raises:
         UsageError: a value has another type than its option.
@@ -155,7 +155,7 @@ def read_raw(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: P
                 f"{option.ini} = {reprlib.repr(value)} must be {kind}; see "
                 f"{option.flag or option.ini} in pytest --help"
             )
-    return RawValues(values, rootdir, here)
+    return RawValues(values, rootdir, cwd)
 
 
 def split_at_commas(texts: Sequence[str]) -> list[str]:
@@ -227,8 +227,8 @@ def check_all(prefix: str, reports: Mapping[str, Path], baseline: Baseline | Non
     Raises:
         UsageError: see `check_output`; or two paths are the same.
     """
-    kept = {} if baseline is None else {"baseline": baseline.path}
-    paths, taken = {**kept, **reports}, dict[str, str]()
+    saved = {} if baseline is None else {"baseline": baseline.path}
+    paths, taken = {**saved, **reports}, dict[str, str]()
     for name, path in paths.items():
         if name in reports or (baseline is not None and baseline.writes):
             check_output(f"{prefix}{name}", path)

@@ -56,7 +56,7 @@ LAST_DEVICE: Final = 127  # torch keeps the index in one byte
 def read(
     lookup: Callable[[Option], tuple[Any, str]],
     rootdir: Path,
-    here: Path,
+    cwd: Path,
     registry: AttackRegistry,
     names: RegisteredNames,
     *,
@@ -67,7 +67,7 @@ def read(
     Args:
         lookup: raw value of an option (`MISSING` if not given) and its origin.
         rootdir: pytest's; relative paths of the ini file start there.
-        here: working directory; relative paths of the command line start there.
+        cwd: working directory; relative paths of the command line start there.
         registry: resolves names of attacks.
         names: that plugins registered.
         update: whether the baseline is to be written.
@@ -75,7 +75,7 @@ def read(
     Raises:
         UsageError: names the option, the value given and what is allowed.
     """
-    reading = Reading(read_raw(lookup, rootdir, here), registry, names, update)
+    reading = Reading(read_raw(lookup, rootdir, cwd), registry, names, update)
     return Settings(
         **{attribute.name: getattr(reading, attribute.name) for attribute in fields(Settings)}
     )

@@ -25,7 +25,7 @@ from grb_check.models.zoo import CONTRASTIVE, ZOO
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _PATH: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-BUILT_IN_MODELS: Final = {each.name: each.target for each in (*ZOO.values(), *CONTRASTIVE)}
+BUILT_IN_MODELS: Final = {model.name: model.target for model in (*ZOO.values(), *CONTRASTIVE)}
 
 
 class RegisteredTarget(NamedTuple):
@@ -62,12 +62,12 @@ class RegisteredNames:
     @property
     def dataset_texts(self) -> dict[str, str]:
         """Return for each name of a dataset the text that `datasets.find` understands."""
-        return {name: f"{name}={each.target}" for name, each in self.datasets.items()}
+        return {name: f"{name}={dataset.target}" for name, dataset in self.datasets.items()}
 
     @property
     def model_targets(self) -> dict[str, str]:
         """Return for each name that `--grb-model` accepts its import path; built-in ones first."""
-        return BUILT_IN_MODELS | {name: each.target for name, each in self.models.items()}
+        return BUILT_IN_MODELS | {name: model.target for name, model in self.models.items()}
 
     def suite(self, name: str, registry: AttackRegistry) -> Suite:
         """Return the suite of that name.
@@ -108,7 +108,7 @@ class Registry:
             UsageError: the name or the target is refused. That the attack's own name is the same is
                 checked when it is imported.
         """
-        taken = {*(each for _, each in known_attacks()), *entry_point_names()}
+        taken = {*(attack_name for _, attack_name in known_attacks()), *entry_point_names()}
         self._check("attack", name, self._names.attacks, taken)
         self._names.attacks[name] = RegisteredTarget(
             _import_path("attack", name, target), self._plugin

@@ -69,13 +69,13 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
 _POISONING: Final = tuple(name for scenario, name in BUILT_IN if scenario == POISONING)
 
 
-def read_suite(raw: RawValues, asked: Sequence[str], names: RegisteredNames) -> str:
+def read_suite(raw: RawValues, requested: Sequence[str], names: RegisteredNames) -> str:
     """Return the suite that is given; the default for sets of graphs has its own attacks.
 
     Args:
         raw: values of the options; if all attacks that it names are poisoning, so is the suite.
-        asked: datasets that are given. Those that are a user's function are called if no suite is
-            given, since that alone says whether they are sets of graphs.
+        requested: datasets that are given. Those that are a user's function are called if no suite
+            is given, since that alone says whether they are sets of graphs.
         names: that plugins registered.
 
     Raises:
@@ -87,23 +87,23 @@ def read_suite(raw: RawValues, asked: Sequence[str], names: RegisteredNames) -> 
         base_name(text) in _POISONING or text.startswith(f"{POISONING}/") for text in attacks
     ):
         default = POISONING
-    elif raw.one("grb_suite") is None and asked:
+    elif raw.one("grb_suite") is None and requested:
         places = read_places(raw)
-        default = FOR_GRAPHS if all(_is_set(name, places) for name in asked) else default
+        default = FOR_GRAPHS if all(_is_set(name, places) for name in requested) else default
     return choose("suite", raw.one("grb_suite", default), (*SUITES, *names.suites))
 
 
-def _is_set(asked: str, places: Places) -> bool:
+def _is_set(name: str, places: Places) -> bool:
     """Return whether a dataset is a set of graphs; one that is not found is refused later."""
     try:
-        source = datasets.find(asked, places)
+        source = datasets.find(name, places)
     except UsageError:
         return False
     return source.of_graphs
 
 
 def read_sources(
-    asked: Sequence[str],
+    requested: Sequence[str],
     places: Places,
     suite: Suite,
     registered: Mapping[str, str],
@@ -112,7 +112,7 @@ def read_sources(
     """Return where each dataset is, each once.
 
     Args:
-        asked: datasets that are given; if none are, those of the suite are used.
+        requested: datasets that are given; if none are, those of the suite are used.
         places: where to look.
         suite: in force.
         registered: what the names of plugins' datasets stand for.
@@ -123,15 +123,17 @@ def read_sources(
             anything on a set of graphs among them.
     """
     try:
-        names = asked or [registered.get(name, name) for name in suite.datasets]
+        names = requested or [registered.get(name, name) for name in suite.datasets]
         result = [datasets.find(name, places) for name in names]
     except UsageError as error:
-        if asked:
+        if requested:
             raise
         raise UsageError(f"suite {suite.name!r}: {error}") from None
-    sources = tuple(dict.fromkeys(by_kind(source, origins, named=bool(asked)) for source in result))
+    sources = tuple(
+        dict.fromkeys(by_kind(source, origins, named=bool(requested)) for source in result)
+    )
     for source in sources:
-        alike = [each.asked for each in sources if each.name == source.name]
+        alike = [other.asked for other in sources if other.name == source.name]
         if len(alike) > 1:
             raise UsageError(
                 f"two datasets have the name {source.name!r}: {', '.join(alike)}; give one of "

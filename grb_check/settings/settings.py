@@ -78,8 +78,8 @@ class Option:
 
 def _by(section: Section, *options: Option) -> Any:
     """A field that is read from these options, of this section if they name no other."""
-    own = tuple(replace(option, section=option.section or section) for option in options)
-    return field(metadata={"options": own})
+    sectioned = tuple(replace(option, section=option.section or section) for option in options)
+    return field(metadata={"options": sectioned})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -483,7 +483,7 @@ class Settings:
 
     def model(self, label: str) -> ModelSpec:
         """Return the model of a label; the first one for any other label."""
-        return next((each for each in self.models if each.label == label), self.models[0])
+        return next((model for model in self.models if model.label == label), self.models[0])
 
 
 OPTIONS: Final[tuple[Option, ...]] = tuple(

@@ -130,7 +130,7 @@ class Pack:
         self.path = path.absolute()
         self.digest = typed_json.digest_of(index)
         self.perturbations: Mapping[PerturbationRequest, tuple[int, Packed]] = {
-            each.wanted: (number, each) for number, each in enumerate(index.perturbations)
+            packed.wanted: (number, packed) for number, packed in enumerate(index.perturbations)
         }
 
     @property
@@ -138,26 +138,26 @@ class Pack:
         """The contents of the pack, in words."""
         return count(len(self.perturbations), "perturbation")
 
-    def check(self, wanted: PerturbationRequest, threat: Threat) -> bool:
-        """Whether the pack has what is wanted under this threat, which `wanted` describes.
+    def check(self, request: PerturbationRequest, threat: Threat) -> bool:
+        """Whether the pack has what is wanted under this threat, which `request` describes.
 
         Raises:
             UsageError: the pack has it, and it is damaged.
         """
-        if wanted not in self.perturbations:
+        if request not in self.perturbations:
             return False
-        number, packed = self.perturbations[wanted]
+        number, packed = self.perturbations[request]
         if not packed.no_gradient:
             self._members(number, packed)
         return True
 
     def perturbation(
-        self, wanted: PerturbationRequest, graph: Data, threat: Threat
+        self, request: PerturbationRequest, graph: Data, threat: Threat
     ) -> Perturbation | None:
         """Return what is wanted, verified, if the pack has it.
 
         Args:
-            wanted: what it is made for.
+            request: what it is made for.
             graph: clean.
             threat: that it must keep to.
 
@@ -172,9 +172,9 @@ class Pack:
 
         from grb_check.attacks.threat import Perturbation, verify
 
-        if wanted not in self.perturbations:
+        if request not in self.perturbations:
             return None
-        number, packed = self.perturbations[wanted]
+        number, packed = self.perturbations[request]
         if packed.no_gradient:
             raise GradientError(packed.no_gradient)
         members = self._members(number, packed)
@@ -187,27 +187,27 @@ class Pack:
         verify(result, graph, threat)
         return result
 
-    def instead(self, wanted: PerturbationRequest) -> str:
+    def instead(self, request: PerturbationRequest) -> str:
         """Return what the pack has instead of a perturbation that it lacks, as a clause."""
         known = list(self.perturbations)
-        alike = [each for each in known if each.cell == wanted.cell]
-        same = [name for name in alike if name.fingerprint == wanted.fingerprint]
-        described = [each for each in same if each.description == wanted.description]
-        seeds = sorted(text.seed + 1 for text in described if text.threat == wanted.threat)
+        alike = [other for other in known if other.cell == request.cell]
+        same = [name for name in alike if name.fingerprint == request.fingerprint]
+        described = [other for other in same if other.description == request.description]
+        seeds = sorted(text.seed + 1 for text in described if text.threat == request.threat)
         if seeds:
             return f"it has repeats {', '.join(map(str, seeds))}"
         if described:
             threats = dict.fromkeys(text.threat for text in described)
-            return f"it has other budgets: {', '.join(threats)} instead of {wanted.threat}"
+            return f"it has other budgets: {', '.join(threats)} instead of {request.threat}"
         if same:
-            others = dict.fromkeys(each.description for each in same)
-            return f"it has {', '.join(others)} instead of {wanted.description}"
+            others = dict.fromkeys(other.description for other in same)
+            return f"it has {', '.join(others)} instead of {request.description}"
         if alike:
             return (
-                f"it has this case for other data of the name {wanted.dataset}, with fingerprint "
-                f"{alike[0].fingerprint[:16]} instead of {wanted.fingerprint[:16]}"
+                f"it has this case for other data of the name {request.dataset}, with fingerprint "
+                f"{alike[0].fingerprint[:16]} instead of {request.fingerprint[:16]}"
             )
-        cells = sorted({each.cell for each in known})
+        cells = sorted({other.cell for other in known})
         more = f" and {len(cells) - 5} more" if cells[5:] else ""
         what = count(len(known), "perturbation")
         return f"it has {what} of {', '.join(cells[:5])}{more}" if known else "it is empty"
@@ -244,14 +244,14 @@ def read_pack(path: Path) -> Pack:
 
 def write_pack(
     path: Path,
-    made: Iterable[tuple[PerturbationRequest, Perturbation | GradientError]],
+    perturbations: Iterable[tuple[PerturbationRequest, Perturbation | GradientError]],
     licence: str = LICENCE,
 ) -> Pack:
     """Write perturbations, one at a time, to a file that appears whole or not at all.
 
     Args:
         path: of the file.
-        made: what each was made for, and the perturbation, or the error of the attack.
+        perturbations: what each was made for, and the perturbation, or the error of the attack.
         licence: one line about the perturbations.
 
     Raises:
@@ -259,7 +259,7 @@ def write_pack(
     """
     packed: dict[PerturbationRequest, Packed] = {}
     with writing_whole(path) as stream, zipfile.ZipFile(stream, "w") as archive:
-        for requested, result in made:
+        for requested, result in perturbations:
             if requested in packed:
                 continue
             members: Mapping[str, bytes] = {}
@@ -379,15 +379,18 @@ def shipped_pack() -> Pack:
     return read_pack(SHIPPED)
 
 
-def lacking(pack: Pack, wanted: Mapping[str, Sequence[PerturbationRequest]]) -> UsageError:
+def lacking(pack: Pack, requests: Mapping[str, Sequence[PerturbationRequest]]) -> UsageError:
     """Return the error that a pack lacks perturbations.
 
     Args:
         pack: that lacks them.
-        wanted: by the id of the case that needs them; at least one.
+        requests: by the id of the case that needs them; at least one.
     """
-    name, first = next((name, each[0]) for name, each in wanted.items())
-    what, cases = count(sum(map(len, wanted.values())), "perturbation"), count(len(wanted), "case")
+    name, first = next((name, case_requests[0]) for name, case_requests in requests.items())
+    what, cases = (
+        count(sum(map(len, requests.values())), "perturbation"),
+        count(len(requests), "case"),
+    )
     also = "" if f"/{first.attack}" in name else f"{first.cell}, "
     return UsageError(
         f"pack {str(pack.path)!r} lacks {what} that {cases} may need: {name} needs {also}repeat "

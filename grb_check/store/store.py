@@ -81,7 +81,7 @@ class Store:
 
     def save_perturbation(self, key: str, perturbation: Perturbation) -> None:
         """Store a perturbation."""
-        arrays = {name: each.numpy() for name, each in perturbation.named_tensors().items()}
+        arrays = {name: tensor.numpy() for name, tensor in perturbation.named_tensors().items()}
         self._save(key, "perturbation", arrays, perturbation.notes)
 
     def load_arrays(self, key: str) -> dict[str, np.ndarray[Any, Any]] | None:

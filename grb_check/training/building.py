@@ -170,8 +170,8 @@ def _embedded(
     )
     rows = view.get(mask)
     counting = slice(None) if rows is None else rows
-    kept, labels = embeddings[counting], view.y[counting]
-    return kept.double().cpu().numpy(), labels.cpu().numpy(), embeddings.dtype
+    selected, labels = embeddings[counting], view.y[counting]
+    return selected.double().cpu().numpy(), labels.cpu().numpy(), embeddings.dtype
 
 
 def _state(encoder: Adapter) -> dict[str, Tensor]:
@@ -330,8 +330,8 @@ def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
     elif isinstance(built, SelfTrained):
         fit = _checked_fit(built, name)
     elif not isinstance(built, Trained):
-        own = getattr(module, "fit", None)
-        fit = own if callable(own) else None
+        module_fit = getattr(module, "fit", None)
+        fit = module_fit if callable(module_fit) else None
     finished = isinstance(built, (Trained, Encoder)) or method == "encode"
     check_has_values(module, name)
     check_nothing_cached(module, name)

@@ -44,7 +44,7 @@ def check_view(view: object, name: str, mask: str) -> None:
         raise DataError(
             f"{name}: x is {_form(x)}; it must be a dense float [num_nodes, num_features]"
         )
-    devices = {str(each.device) for each in (x, edges, y)}
+    devices = {str(tensor.device) for tensor in (x, edges, y)}
     if len(devices) > 1:
         raise DataError(f"{name}: x, edge_index and y are on {sorted(devices)}; move all to one")
     if not x.isfinite().all():

@@ -78,13 +78,13 @@ def load_factory(target: str) -> Callable[..., object]:
     return result
 
 
-def import_target(target: str, what: str, wanted: str) -> object:
+def import_target(target: str, what: str, expected: str) -> object:
     """Import and return what `pkg.module:attr` (or `pkg.module:attr.sub`) names.
 
     Args:
         target: as the user wrote it.
         what: word for it in messages.
-        wanted: description of the attribute for messages.
+        expected: description of the attribute for messages.
 
     Raises:
         UsageError: the text has another form; the module or attribute does not exist or cannot be
@@ -96,7 +96,7 @@ def import_target(target: str, what: str, wanted: str) -> object:
     if not colon or not all(name.isidentifier() for name in names):
         raise UsageError(
             f"{label}: give pkg.module:attr, a dotted module name (no file path), a colon, and the "
-            f"{wanted}"
+            f"{expected}"
         )
     result: object = _import(module_name, label)
     for name in path.split("."):
@@ -220,7 +220,7 @@ def _attribute(owner: object, name: str, label: str) -> object:
         return getattr(owner, name)
     except AttributeError:
         where = getattr(owner, "__name__", type(owner).__name__)
-        public = [each for each in dir(owner) if not each.startswith("_")]
+        public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
         raise UsageError(
             f"{label}: {where} has no attribute {name!r}{_nearest(name, public)}"
         ) from None

@@ -54,12 +54,12 @@ class Revision:
         return files_digest(self.top, self.commit)
 
 
-def find_revision(name: str, here: Path, option: str) -> Revision:
+def find_revision(name: str, folder: Path, option: str) -> Revision:
     """Return the commit that a name stands for.
 
     Args:
         name: anything that git knows; `A...` and `A...B` are the merge base of A and B, or HEAD.
-        here: a folder of the repository.
+        folder: a folder of the repository.
         option: that gives the name, for messages.
 
     Raises:
@@ -71,7 +71,7 @@ def find_revision(name: str, here: Path, option: str) -> Revision:
     if shutil.which("git") is None:
         raise UsageError(f"{given} needs git, which is not installed here")
     try:
-        top = _run(here, "rev-parse", "--show-toplevel").strip()
+        top = _run(folder, "rev-parse", "--show-toplevel").strip()
     except UsageError as error:
         raise UsageError(
             f"{given}: {error}; run it inside a repository, or compare with a file by "
@@ -81,25 +81,25 @@ def find_revision(name: str, here: Path, option: str) -> Revision:
     if name.startswith("-"):
         commit = ""
     elif dots:
-        commit = _asked(here, "merge-base", first, second or "HEAD")
+        commit = _asked(folder, "merge-base", first, second or "HEAD")
     else:
-        commit = _asked(here, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        commit = _asked(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     if commit:
         return Revision(name=name, top=Path(top), commit=commit)
-    raise UsageError(f"{given}: {_why_missing(here, name)}")
+    raise UsageError(f"{given}: {_why_missing(folder, name)}")
 
 
-def _why_missing(here: Path, name: str) -> str:
+def _why_missing(folder: Path, name: str) -> str:
     what = "the repository has no such revision"
     if "..." in name:
         what = "the repository has no common ancestor of the two"
-    if _asked(here, "rev-parse", "--is-shallow-repository") == "true":
+    if _asked(folder, "rev-parse", "--is-shallow-repository") == "true":
         return (
             f"{what}, because this clone is shallow; get its history by `git fetch --unshallow "
             f"origin`, or by `fetch-depth: 0` of actions/checkout"
         )
     remote, slash, branch = name.partition("...")[0].partition("/")
-    if slash and remote in _asked(here, "remote").split():
+    if slash and remote in _asked(folder, "remote").split():
         return f"{what}; get it by `git fetch {remote} {branch}`"
     return f"{what}; `git branch --all` and `git tag` list those that it has"
 
@@ -113,8 +113,8 @@ def files_digest(top: Path, tree: str) -> str:
 
 
 def _digest(listing: str) -> str:
-    kept = [line for line in listing.split("\0") if not line.lower().endswith(TEXTS)]
-    return hashlib.sha256("\0".join(kept).encode()).hexdigest()
+    lines = [line for line in listing.split("\0") if not line.lower().endswith(TEXTS)]
+    return hashlib.sha256("\0".join(lines).encode()).hexdigest()
 
 
 def working_digest(top: Path) -> str:
@@ -127,9 +127,11 @@ def working_digest(top: Path) -> str:
         objects, index = Path(folder) / "objects", Path(folder) / "index"
         objects.mkdir()
         known = _run(top, "rev-parse", "--path-format=absolute", "--git-path", "objects").strip()
-        own = _run(top, "rev-parse", "--path-format=absolute", "--git-path", "index").strip()
+        git_index = _run(top, "rev-parse", "--path-format=absolute", "--git-path", "index").strip()
         with suppress(OSError):  # a repository without an index
-            shutil.copy2(own, index)  # with its time, by which git knows which files may differ
+            shutil.copy2(
+                git_index, index
+            )  # with its time, by which git knows which files may differ
         apart = {
             "GIT_INDEX_FILE": str(index),
             "GIT_OBJECT_DIRECTORY": str(objects),
@@ -203,8 +205,8 @@ def _module_names(files: Sequence[str]) -> set[str]:
     """The names under which files are imported from the top, or from any folder `src`."""
     result = set()
     for path in (Path(file) for file in files if file.endswith(".py")):
-        for place in (each for each in path.parents if each.name in ("", "src")):
-            parts = path.relative_to(place).with_suffix("").parts
+        for root in (parent for parent in path.parents if parent.name in ("", "src")):
+            parts = path.relative_to(root).with_suffix("").parts
             result.add(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     return result
 
@@ -248,19 +250,19 @@ def _remove(top: Path, folder: Path) -> None:
         _run(top, "submodule", "--quiet", "foreach", "--recursive", "git worktree prune")
 
 
-def _asked(here: Path, *words: str) -> str:
+def _asked(folder: Path, *words: str) -> str:
     """Return what git writes, without the last newline; empty if it fails."""
     try:
-        return _run(here, *words).strip()
+        return _run(folder, *words).strip()
     except UsageError:
         return ""
 
 
-def _run(here: Path, *words: str, apart: Mapping[str, str] | None = None) -> str:
+def _run(folder: Path, *words: str, apart: Mapping[str, str] | None = None) -> str:
     """Return what git writes.
 
     Args:
-        here: where it runs.
+        folder: where it runs.
         words: of the command.
         apart: variables of its environment, besides those of this process.
 
@@ -270,7 +272,7 @@ def _run(here: Path, *words: str, apart: Mapping[str, str] | None = None) -> str
     inherited = {name: text for name, text in os.environ.items() if name not in OF_HOOKS}
     done = subprocess.run(
         ["git", *words],
-        cwd=here,
+        cwd=folder,
         env={**inherited, **(apart or {})},
         capture_output=True,
         text=True,

@@ -272,10 +272,10 @@ def warn_of_ignored_structure(adapter: Adapter, view: Data, seed: int) -> None:
     """Warn if other edges give the same output, as for an MLP or a cached graph."""
     if view.edge_index.shape[1] == 0:
         return
-    here, there = (
+    original, there = (
         _answer(adapter, view, edges, seed, None) for edges in (view.edge_index, _other_edges(view))
     )
-    if torch.equal(here, there):
+    if torch.equal(original, there):
         _warn(
             StructureIgnoredWarning,
             f"the output of model {adapter.name} does not depend on the edges: it ignores the "

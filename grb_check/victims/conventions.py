@@ -36,7 +36,7 @@ def hint(module: nn.Module, error: BaseException) -> str:
         return "\nits parameters are float64, and features are float32: call module.float()"
     if "cuda" in text.lower():
         return "\nleave the device to the harness: no .cuda(), and new tensors on x.device"
-    embeds = any(isinstance(each, nn.Embedding) for each in module.modules())
+    embeds = any(isinstance(submodule, nn.Embedding) for submodule in module.modules())
     if embeds and isinstance(error, (RuntimeError, IndexError)):
         return "\n" + FIXED_SIZE.removeprefix("; ")
     return ""
@@ -377,7 +377,7 @@ class Adapter:
         except ModelError:
             raise
         except (Exception, SystemExit) as error:
-            shapes = ", ".join(_shape(each) for each in (*args, *kwargs.values()))
+            shapes = ", ".join(_shape(value) for value in (*args, *kwargs.values()))
             raise ModelError(
                 f"model {self.name}: {getattr(function, '__name__', self.method)} raised when "
                 f"called as {self.convention} with {shapes}:\n{short_traceback(error)}"
@@ -410,7 +410,7 @@ def _has_on_topology(module: nn.Module) -> bool:
 def _in_dtype(value: object, dtype: torch.dtype) -> object:
     """Floating-point tensors in the dtype of the features, which a model in float64 needs."""
     if isinstance(value, tuple):
-        return tuple(_in_dtype(each, dtype) for each in value)
+        return tuple(_in_dtype(item, dtype) for item in value)
     if isinstance(value, Tensor) and value.is_floating_point():
         return value.to(dtype)
     return value

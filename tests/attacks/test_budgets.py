@@ -173,8 +173,8 @@ def test_rows_that_sum_to_one_are_not_the_features_of_the_table() -> None:
 def test_local_budgets_are_rounded_down_exactly(hundredths) -> None:
     """A star of 11 nodes: shares of degrees 10 and 1, written as decimal numbers."""
     star = graph_of(11, [(0, other) for other in range(1, 11)])
-    found = local_budgets(star, hundredths / 10_000)
-    assert found.tolist() == [10 * hundredths // 10_000] + [hundredths // 10_000] * 10
+    budgets = local_budgets(star, hundredths / 10_000)
+    assert budgets.tolist() == [10 * hundredths // 10_000] + [hundredths // 10_000] * 10
 
 
 def test_a_local_budget_that_allows_nothing_is_refused() -> None:

@@ -207,11 +207,11 @@ def test_budget_is_kept_by_every_variant_of_modification(name, data, seed) -> No
     if "isolate" in modifiers:
         parts = [perturbation]
         if threat.target_budgets is not None:
-            parts = [perturbation.of_target(each) for each in range(threat.targets.numel())]
+            parts = [perturbation.of_target(index) for index in range(threat.targets.numel())]
         for part in parts:
             before, after = (
-                torch.bincount(each.edge_index[0], minlength=graph.num_nodes)
-                for each in (graph, apply(graph, part))
+                torch.bincount(current.edge_index[0], minlength=graph.num_nodes)
+                for current in (graph, apply(graph, part))
             )
             assert (after > 0)[before > 0].all()
 
@@ -269,10 +269,10 @@ DEFAULTS = Path(__file__).with_name("defaults.json")
 def test_a_version_stands_for_its_defaults(scenario, name) -> None:
     """Names on disk leave out defaults, so that these must not change under a version."""
     attack = load_attack(scenario, name)
-    here = {each.name: getattr(attack, each.name) for each in fields(attack)}
+    defaults = {field.name: getattr(attack, field.name) for field in fields(attack)}
     known = json.loads(DEFAULTS.read_text())
-    assert json.loads(json.dumps(here)) == known.get(describe(attack)), (
-        f"{DEFAULTS.name} has no such row: {json.dumps(describe(attack))}: {json.dumps(here)}. "
+    assert json.loads(json.dumps(defaults)) == known.get(describe(attack)), (
+        f"{DEFAULTS.name} has no such row: {json.dumps(describe(attack))}: {json.dumps(defaults)}. "
         f"Whoever changes a default of an attack, or what it does, raises its `version` and adds "
         f"this row; rows never change"
     )

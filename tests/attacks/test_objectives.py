@@ -38,8 +38,8 @@ def test_margin_by_hand() -> None:
 def test_probability_margin_by_hand() -> None:
     """Mean of the best other probability minus the own; a factor on logits keeps its sign."""
     logits = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]).log() + 3
-    found = probability_margin(logits, torch.tensor([0, 1]))
-    assert math.isclose((0.3 - 0.5 + 0.7 - 0.2) / 2, float(found), rel_tol=1e-5)
+    result = probability_margin(logits, torch.tensor([0, 1]))
+    assert math.isclose((0.3 - 0.5 + 0.7 - 0.2) / 2, float(result), rel_tol=1e-5)
 
 
 OF_THE_HELD = ("held_margin", "masked_cross_entropy")

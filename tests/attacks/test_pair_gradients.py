@@ -59,12 +59,12 @@ def test_an_ensemble_averages_the_gradients_of_its_members() -> None:
     weights = torch.full((10,), 0.5)
     for weight in (None, weights):
         arguments = (given.x, given.edge_index, TARGETS, objective, weight)
-        found = ensemble.pair_gradients(*arguments)
+        gradients = ensemble.pair_gradients(*arguments)
         members = [member.pair_gradients(*arguments) for member in ensemble.members]
-        assert found is not None
+        assert gradients is not None
         assert all(part is not None for part in members)
         expected = torch.stack([part.block(nodes, nodes) for part in members]).mean(0)
-        torch.testing.assert_close(found.block(nodes, nodes), expected)
+        torch.testing.assert_close(gradients.block(nodes, nodes), expected)
 
 
 @pytest.mark.parametrize("deaf", [LinearModel, UnweightedModel])
@@ -72,8 +72,8 @@ def test_an_ensemble_has_none_where_a_member_has_none(deaf) -> None:
     """At any position."""
     given, member = graph(), victim_of(gcn_of(4, (5,)))
     for mixed in ((member, deaf(4, 3)), (deaf(4, 3), member)):
-        found = Ensemble(mixed).pair_gradients(given.x, given.edge_index, TARGETS, objective)
-        assert found is None
+        gradients = Ensemble(mixed).pair_gradients(given.x, given.edge_index, TARGETS, objective)
+        assert gradients is None
 
 
 def test_other_values_stand_at_the_same_places() -> None:
@@ -81,6 +81,6 @@ def test_other_values_stand_at_the_same_places() -> None:
     rows, columns = torch.tensor([2, 0, 0, 1]), torch.tensor([0, 2, 1, 1])
     matrix = csr_matrix(rows, columns, torch.tensor([1.0, 2.0, 3.0, 4.0]), 3)
     other = with_values(matrix, torch.tensor([10.0, 20.0, 30.0, 40.0]))
-    found = [part.tolist() for part in entries(other)]
-    assert found == [[0, 0, 1, 2], [1, 2, 1, 0], [10.0, 20.0, 30.0, 40.0]]
+    values = [part.tolist() for part in entries(other)]
+    assert values == [[0, 0, 1, 2], [1, 2, 1, 0], [10.0, 20.0, 30.0, 40.0]]
     assert matrix.values().tolist() == [3.0, 2.0, 4.0, 1.0]

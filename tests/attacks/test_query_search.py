@@ -34,7 +34,7 @@ def sizes(perturbation: Perturbation) -> tuple[int, int, int]:
 
 def digits(perturbation: Perturbation) -> float:
     """A number that differs between most perturbations."""
-    values = [each.double().flatten() for each in perturbation.tensors()]
+    values = [tensor.double().flatten() for tensor in perturbation.tensors()]
     return float(torch.cat(values).sin().sum())
 
 
@@ -42,8 +42,8 @@ def digits(perturbation: Perturbation) -> float:
 def several(draw: Any, scenario: Scenario) -> tuple[Data, Threat, list[Perturbation]]:
     graph = draw(graphs())
     threat = draw(threats(graph, scenario))
-    made = draw(st.lists(perturbations(graph, threat), min_size=1, max_size=4))
-    return graph, threat, made
+    candidates = draw(st.lists(perturbations(graph, threat), min_size=1, max_size=4))
+    return graph, threat, candidates
 
 
 @pytest.mark.parametrize("scenario", ["modification", "injection"])
@@ -51,12 +51,12 @@ def several(draw: Any, scenario: Scenario) -> tuple[Data, Threat, list[Perturbat
 @given(data=st.data())
 def test_what_is_found_is_within_the_threat_and_no_weaker(scenario: Any, data: Any) -> None:
     """It has no more parts than what it started from; every query is within the threat."""
-    graph, threat, made = data.draw(several(scenario))
-    starts, donors = made[:2], made[2:]
-    asked: list[Perturbation] = []
+    graph, threat, candidates = data.draw(several(scenario))
+    starts, donors = candidates[:2], candidates[2:]
+    queries: list[Perturbation] = []
 
     def score(perturbation: Perturbation) -> tuple[float, ...]:
-        asked.append(perturbation)
+        queries.append(perturbation)
         verify(perturbation, graph, threat)
         return (digits(perturbation),)
 
@@ -69,10 +69,10 @@ def test_what_is_found_is_within_the_threat_and_no_weaker(scenario: Any, data: A
         allowed=lambda _: True,
         generator=seeded(),
     )
-    found = search(parts, queries=12)
-    assert digits(found) == min(map(digits, asked))
-    assert sizes(found) in [sizes(start) for start in starts]
-    assert len(asked) <= len(starts) + 12
+    result = search(parts, queries=12)
+    assert digits(result) == min(map(digits, queries))
+    assert sizes(result) in [sizes(start) for start in starts]
+    assert len(queries) <= len(starts) + 12
 
 
 @settings(max_examples=40)
@@ -117,27 +117,27 @@ def test_the_best_flips_of_all_are_brought_together() -> None:
         allowed=lambda _: True,
         generator=seeded(),
     )
-    found = search(parts)
-    assert set(map(tuple, found.added_edges.t().tolist())) == good
+    result = search(parts)
+    assert set(map(tuple, result.added_edges.t().tolist())) == good
 
 
 def test_what_is_not_allowed_is_not_asked() -> None:
     """The model is not called, and the start is returned."""
     graph = graph_of(4, [(0, 1), (1, 2), (2, 3)])
-    start, other = (Perturbation(removed_edges=pairs([each])) for each in ((0, 1), (2, 3)))
-    asked = []
+    start, other = (Perturbation(removed_edges=pairs([edge])) for edge in ((0, 1), (2, 3)))
+    queries = []
     parts = ExchangedParts(
         [start],
         [other],
         graph,
         "modification",
-        score=lambda each: (asked.append(each) or 1.0,),  # type: ignore[func-returns-value]
+        score=lambda query: (queries.append(query) or 1.0,),  # type: ignore[func-returns-value]
         allowed=lambda _: False,
         generator=seeded(),
     )
-    found = search(parts)
-    assert found is start
-    assert asked == [start]
+    result = search(parts)
+    assert result is start
+    assert queries == [start]
 
 
 def _edges(perturbation: Perturbation) -> Tensor:
@@ -153,13 +153,13 @@ def _search(seed: int, *starts: Perturbation, isolate: bool = True) -> Perturbat
         [*starts, Perturbation()],
         GRAPHS.graph,
         THREAT.edge_budgets,
-        margins=lambda each: -_edges(each),
+        margins=lambda flips_made: -_edges(flips_made),
         isolate=isolate,
         generator=seeded(seed),
     )
-    found = search(flips, queries=15)
-    verify(found, GRAPHS.graph, THREAT)
-    return found
+    result = search(flips, queries=15)
+    verify(result, GRAPHS.graph, THREAT)
+    return result
 
 
 @settings(deadline=None, max_examples=10)

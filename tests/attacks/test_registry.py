@@ -105,11 +105,11 @@ def test_an_attack_of_ones_own_is_evaluated_without_pytest(tmp_path: Path) -> No
         "store": tmp_path / "store",
     }
     for attack in (Nothing(), Nothing):
-        made = grb_check.evaluate(untrained, attack=attack, **given)
-        assert made.case.id == "tiny/easy/injection/nothing"
-        assert made.drop == 0
-        assert made.repeats[0].notes == ("saw no need",)
-        assert not made.repeats[0].from_store
+        outcome = grb_check.evaluate(untrained, attack=attack, **given)
+        assert outcome.case.id == "tiny/easy/injection/nothing"
+        assert outcome.drop == 0
+        assert outcome.repeats[0].notes == ("saw no need",)
+        assert not outcome.repeats[0].from_store
     with pytest.raises(AttackError, match=r"injection/broken raised:\n(?s:.*)the user's own fault"):
         grb_check.evaluate(untrained, attack=Broken(), **given)
     with pytest.raises(UsageError, match="attack int"):
@@ -137,7 +137,7 @@ def test_a_row_is_all_that_a_new_attack_needs(
     suites = runpy.run_path(suites_module.__file__)["SUITES"]  # as a new process has them
     assert [name for name, suite in suites.items() if PAIR in suite.attacks] == ["smoke"]
     assert any(line.split()[:2] == ["injection/toy", "black-box"] for line in attack_lines())
-    made = grb_check.evaluate(
+    outcome = grb_check.evaluate(
         untrained,
         attack="toy",
         dataset=write_dataset(tmp_path / "tiny"),
@@ -145,8 +145,8 @@ def test_a_row_is_all_that_a_new_attack_needs(
         repeats=1,
         store=tmp_path / "store",
     )
-    assert made.case.id == "tiny/easy/injection/toy"
-    assert made.attack == "injection/toy v1"
+    assert outcome.case.id == "tiny/easy/injection/toy"
+    assert outcome.attack == "injection/toy v1"
     assert list((tmp_path / "store").glob("**/*.npz"))
 
 

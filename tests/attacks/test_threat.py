@@ -272,23 +272,25 @@ def test_flips_of_graphs_are_counted_one_by_one(union, data) -> None:
     every = [(a, b) for b in range(graph.num_nodes) for a in range(b)]
     chosen = data.draw(st.lists(st.sampled_from(every), unique=True, max_size=6)) if every else []
     present = undirected(graph)
-    made = Perturbation(
-        added_edges=pairs([each for each in chosen if each not in present]),
-        removed_edges=pairs([each for each in chosen if each in present]),
+    perturbation = Perturbation(
+        added_edges=pairs([pair for pair in chosen if pair not in present]),
+        removed_edges=pairs([pair for pair in chosen if pair in present]),
     )
-    owners = [graph.batch[list(each)].tolist() for each in chosen]
+    owners = [graph.batch[list(pair)].tolist() for pair in chosen]
     inside = all(first == second for first, second in owners)
-    counts = [[first for first, _ in owners].count(own) for own in range(graph.y.numel())]
+    counts = [
+        [first for first, _ in owners].count(graph_index) for graph_index in range(graph.y.numel())
+    ]
     within = all(c <= b for c, b in zip(counts, threat.edge_budgets.tolist(), strict=True))
     if inside and within:
-        verify(made, graph, threat)
-        after = apply(graph, made)
+        verify(perturbation, graph, threat)
+        after = apply(graph, perturbation)
         assert torch.equal(after.batch, graph.batch)
         row, column = after.edge_index
         assert bool(((row * graph.num_nodes + column).diff() > 0).all())
     else:
         with pytest.raises(BudgetError):
-            verify(made, graph, threat)
+            verify(perturbation, graph, threat)
 
 
 def test_half_a_threat_to_graphs_is_refused() -> None:
@@ -365,8 +367,8 @@ def test_single_fault_in_the_targets_of_flips_is_caught(fault: str) -> None:
 def test_tensors_of_a_perturbation_as_they_are_written() -> None:
     """Without an empty `flip_targets`; read back as they were."""
     assert "flip_targets" not in MODIFIED.named_tensors()
-    for made in (MODIFIED, INJECTED, FOR_EACH):
-        arrays = {name: each.numpy() for name, each in made.named_tensors().items()}
+    for perturbation in (MODIFIED, INJECTED, FOR_EACH):
+        arrays = {name: tensor.numpy() for name, tensor in perturbation.named_tensors().items()}
         read = perturbation_of(arrays, ("a note",))
         assert read.notes == ("a note",)
-        assert all(map(torch.equal, made.tensors(), read.tensors()))
+        assert all(map(torch.equal, perturbation.tensors(), read.tensors()))

@@ -125,8 +125,8 @@ def test_sets_of_graphs_are_measured_in_the_same_way(
         f"--data {tmp_path} --datasets MUTAG --models contrastive_stand_ins:graph_gcn --seeds 1 "
         f"--attacks modification/random-flips --store {store} --out {tmp_path}/out.jsonl",
     )
-    (found,) = graphs.rows(options)
-    assert (found["task"], found["dataset"], found["targets"]) == ("graphs", "mutag", 8)
-    assert sum(found["spent"].values()) <= 8  # each has 5 or 6 edges, and so a budget of 1
-    assert found["pretraining_seconds"] >= 0
-    assert "contrastive_stand_ins:graph_gcn" in graphs.table([found])
+    (row,) = graphs.rows(options)
+    assert (row["task"], row["dataset"], row["targets"]) == ("graphs", "mutag", 8)
+    assert sum(row["spent"].values()) <= 8  # each has 5 or 6 edges, and so a budget of 1
+    assert row["pretraining_seconds"] >= 0
+    assert "contrastive_stand_ins:graph_gcn" in graphs.table([row])

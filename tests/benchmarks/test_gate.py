@@ -34,9 +34,9 @@ def test_the_simulation_sees_a_loss_and_nothing_where_nothing_is() -> None:
 def test_collapses_and_fixed_seeds_are_planted() -> None:
     """The gate names them."""
     pool, rng = made_pool({"gcn": 0}), np.random.default_rng(0)
-    found = compared(draw(pool, Plant(collapse=(0.2, 0.2)), 12, rng)).joint
-    assert found.collapses is not None
-    assert found.collapses.n == 12
+    joint = compared(draw(pool, Plant(collapse=(0.2, 0.2)), 12, rng)).joint
+    assert joint.collapses is not None
+    assert joint.collapses.n == 12
     one = compared(draw(pool, Plant(same_seed=0), 12, rng)).joint
     assert (one.result, one.n) == ("inconclusive", 1)
     assert compared(draw(pool, Plant(same_seed=2), 12, rng)).joint.n == 6
@@ -45,9 +45,9 @@ def test_collapses_and_fixed_seeds_are_planted() -> None:
 def test_pretrained_models_and_suggested_repeats(tmp_path: Path) -> None:
     """A row for each loss."""
     path = tmp_path / "pool.npz"
-    made = made_pool({"gcn": 0})
-    arrays = {"before/gcn": made.before["gcn"], "after/gcn": made.after["gcn"]}
-    np.savez(path, cases=np.array(made.cases), **arrays)
+    model_pool = made_pool({"gcn": 0})
+    arrays = {"before/gcn": model_pool.before["gcn"], "after/gcn": model_pool.after["gcn"]}
+    np.savez(path, cases=np.array(model_pool.cases), **arrays)
     options = argparse.Namespace(pool=path, losses=[0.0, 30.0], repeats=[1], runs=5)
     none, all_lost = pretrained.rows(options)
     assert none["1 repeat, all cases together"] == "0.0%"

@@ -34,7 +34,7 @@ def test_the_unit_test_runs_from_its_pack(pytester: pytest.Pytester) -> None:
     )
     result.assert_outcomes(passed=3)
     record = json.loads((pytester.path / "run.json").read_text("utf-8"))
-    flips = [sum(each["outcome"]["repeats"][0]["spent"].values()) for each in record["cases"]]
+    flips = [sum(case["outcome"]["repeats"][0]["spent"].values()) for case in record["cases"]]
     assert sorted(flips) == [2, 8, 8]
     refused = pytester.runpytest(*run, "--grb-difficulty=easy", attack + "gcn")
     refused.stderr.fnmatch_lines(["*flips.npz' lacks *"])

@@ -46,8 +46,8 @@ def test_reports_show_variants_behind_their_attack_and_users_attacks_last() -> N
     ]
     shuffled = random.Random(0).sample(ordered, len(ordered))
     assert sorted(shuffled, key=attack_order) == ordered
-    made = [Case("d", "easy", *pair) for pair in shuffled]
-    in_order = sorted(made, key=lambda case: case.order)
+    cases = [Case("d", "easy", *pair) for pair in shuffled]
+    in_order = sorted(cases, key=lambda case: case.order)
     assert [(case.scenario, case.attack) for case in in_order] == ordered
 
 

@@ -203,7 +203,7 @@ def test_users_modifications_can_be_replayed() -> None:
     knows = attack("knows", "modification")
     knows.knowledge = "white-box"
     with pytest.raises(UsageError, match="knows the model"):
-        load_attack("poisoning", "knows", own={("modification", "knows"): knows})
+        load_attack("poisoning", "knows", user_attacks={("modification", "knows"): knows})
     for name in ("dice", "nettack", "metattack"):
         with pytest.raises(UsageError, match="name of the built-in attack"):
             registry.add(attack(name, "poisoning"))

@@ -23,20 +23,20 @@ def test_an_unknown_value_is_answered_with_the_nearest_and_the_allowed() -> None
 
 def test_expansion_is_ordered_by_model_dataset_difficulty_attack() -> None:
     """xdist needs the same order in every worker, and datasets together."""
-    made = expand(["m", "n"], ["a", "b"], ["easy"], [("injection", "pgd"), ("injection", "rnd")])
-    assert [case.id for case in made[:3]] == [
+    cases = expand(["m", "n"], ["a", "b"], ["easy"], [("injection", "pgd"), ("injection", "rnd")])
+    assert [case.id for case in cases[:3]] == [
         "m@a/easy/injection/pgd",
         "m@a/easy/injection/rnd",
         "m@b/easy/injection/pgd",
     ]
-    assert len(made) == len(set(made)) == 8
+    assert len(cases) == len(set(cases)) == 8
 
 
 def test_patterns_keep_what_any_of_them_matches() -> None:
     """A pattern is matched with and without the model."""
-    made = expand(["m"], ["a", "b"], DIFFICULTIES, [("injection", "pgd")])
-    assert len(keep_matching(made, [])) == 8
-    assert [c.id for c in keep_matching(made, ["a/easy/*", "m@b/full/*"])] == [
+    cases = expand(["m"], ["a", "b"], DIFFICULTIES, [("injection", "pgd")])
+    assert len(keep_matching(cases, [])) == 8
+    assert [c.id for c in keep_matching(cases, ["a/easy/*", "m@b/full/*"])] == [
         "m@a/easy/injection/pgd",
         "m@b/full/injection/pgd",
     ]
@@ -44,13 +44,13 @@ def test_patterns_keep_what_any_of_them_matches() -> None:
 
 def test_a_pattern_that_matches_nothing_is_refused() -> None:
     """A filter with a typing error must not end in an empty green run."""
-    made = expand([""], ["a"], DIFFICULTIES, [("injection", "pgd")])
+    cases = expand([""], ["a"], DIFFICULTIES, [("injection", "pgd")])
     with pytest.raises(UsageError, match=r"'a/esay/\*' matches none of the 4 selected cases"):
-        keep_matching(made, ["a/*", "a/esay/*"])
+        keep_matching(cases, ["a/*", "a/esay/*"])
 
 
 def test_a_pattern_without_a_budget_keeps_a_case_at_all_its_budgets() -> None:
     """And one with a budget that one."""
-    made = expand([""], ["a"], ["easy"], at_budgets([("modification", "rnd")], [0.01, 0.1]))
-    assert keep_matching(made, ["*/rnd"]) == made
-    assert keep_matching(made, ["*/rnd+budget=0.1"]) == made[1:]
+    cases = expand([""], ["a"], ["easy"], at_budgets([("modification", "rnd")], [0.01, 0.1]))
+    assert keep_matching(cases, ["*/rnd"]) == cases
+    assert keep_matching(cases, ["*/rnd+budget=0.1"]) == cases[1:]

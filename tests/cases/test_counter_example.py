@@ -22,7 +22,7 @@ FOUND = msgspec.convert(
         "removed_edges": [[1, 2], [1, 3]],
         "injected": [{"node": 0, "links": list(range(22))}, {"node": 1, "links": []}],
         "modified_nodes": [7],
-        "flipped": [{"target": each, "class": 1, "before": 1, "after": 0} for each in range(21)],
+        "flipped": [{"target": node, "class": 1, "before": 1, "after": 0} for node in range(21)],
     },
     CounterExample,
 )

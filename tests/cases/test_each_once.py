@@ -15,8 +15,8 @@ CASES = [Case("tiny", level, "injection", "rnd") for level in ("easy", "hard")]
 
 def row(case: Case, node_id: str, model: str = "gcn", attacked: float = 0.4) -> CaseRecord:
     """A case that came back."""
-    made = outcome([(0.8, attacked)], [(0.8, 0.6)], case, model)
-    return CaseRecord(id=case.id, node_id=node_id, result="pass", outcome=made)
+    case_outcome = outcome([(0.8, attacked)], [(0.8, 0.6)], case, model)
+    return CaseRecord(id=case.id, node_id=node_id, result="pass", outcome=case_outcome)
 
 
 @given(st.permutations(range(6)))
@@ -32,12 +32,14 @@ def test_the_built_in_test_counts_whatever_the_order(order: list[int]) -> None:
         row(hard, "test_a.py::test_hard"),
         row(hard, "test_b.py::test_hard"),
     ]
-    given_rows = [rows[place] for place in order]
-    found = each_once(given_rows)
-    assert [each for each in given_rows if each in found] == found
-    names = {each.node_id for each in found}
+    given_rows = [rows[index] for index in order]
+    selected = each_once(given_rows)
+    assert [given_row for given_row in given_rows if given_row in selected] == selected
+    names = {selected_row.node_id for selected_row in selected}
     assert {rows[0].node_id, rows[3].node_id} < names
     assert len(names) == 3
     assert len(names & {rows[4].node_id, rows[5].node_id}) == 1
-    (only,) = mean_by_attack([each for each in found if each.case.difficulty == "easy"])
+    (only,) = mean_by_attack(
+        [selected_row for selected_row in selected if selected_row.case.difficulty == "easy"]
+    )
     assert only.figure == 0.5

@@ -79,9 +79,9 @@ def test_a_higher_accuracy_never_lowers_a_summary(
     values: list[float], value: float, data: st.DataObject
 ) -> None:
     """So that a model which is better under every attack ranks no worse."""
-    place = data.draw(st.integers(0, len(values) - 1))
+    index = data.draw(st.integers(0, len(values) - 1))
     raised = [*values]
-    raised[place] = max(value, raised[place])
+    raised[index] = max(value, raised[index])
     for metric in METRICS:
         assert metric(raised) >= metric(values) - 1e-12
 
@@ -97,10 +97,10 @@ def test_equal_accuracies_weigh_what_they_are(count: int, value: float) -> None:
 @given(st.integers(1, 30), st.data())
 def test_weights_fall_with_the_square(count: int, data: st.DataObject) -> None:
     """1 / i^2, normalised: accuracies that are 1 from place i on."""
-    place = data.draw(st.integers(1, count))
+    rank = data.draw(st.integers(1, count))
     total = math.fsum(1 / i**2 for i in range(1, count + 1))
-    values = [0.0] * (place - 1) + [1.0] * (count - place + 1)
-    tail = math.fsum(1 / i**2 for i in range(place, count + 1))
+    values = [0.0] * (rank - 1) + [1.0] * (count - rank + 1)
+    tail = math.fsum(1 / i**2 for i in range(rank, count + 1))
     assert weighted_lowest(values) == pytest.approx(tail / total)
 
 
@@ -162,8 +162,8 @@ def test_a_rank_tells_how_many_are_better(values: dict[str, float]) -> None:
 def test_a_metric_is_formed_inside_each_repeat() -> None:
     """The lowest changes place between repeats, which the means would hide."""
     rows = [[0.2, 0.8], [0.8, 0.2]]
-    found = over_repeats(min, rows)
-    assert found == Figure(0.2, 0.0)
+    result = over_repeats(min, rows)
+    assert result == Figure(0.2, 0.0)
     assert min(average(row) for row in rows) == 0.5
 
 

@@ -22,19 +22,19 @@ FACTS = CaseFacts(
 RESULTS = [
     RepeatResult(
         facts=FACTS,
-        measurement=each,
-        warnings=("one", f"of {each.seed}"),
+        measurement=repeat,
+        warnings=("one", f"of {repeat.seed}"),
         attacked_by=(AttackedBy(attack="pgd", methods=("adaptive",)),),
         perturbation=b"\x00npz",
     )
-    for each in MADE.repeats
+    for repeat in MADE.repeats
 ]
 
 
 def test_results_make_the_outcome() -> None:
     """Each warning once."""
-    made = outcome_of(CASE, MADE.model, RESULTS)
-    assert made == replace(MADE, warnings=("one", "of 0", "of 1"))
+    result = outcome_of(CASE, MADE.model, RESULTS)
+    assert result == replace(MADE, warnings=("one", "of 0", "of 1"))
 
 
 @pytest.mark.parametrize("field", ["dataset", "attack", "threat", "origin"])

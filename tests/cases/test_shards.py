@@ -41,13 +41,13 @@ def test_the_longest_share_is_within_grahams_bound(times: list[float], count: in
     seconds = dict(zip(IDS, times, strict=False))
 
     def longest(shares: tuple[tuple[str, ...], ...]) -> float:
-        return max(sum(seconds[each] for each in share) for share in shares)
+        return max(sum(seconds[case_id] for case_id in share) for share in shares)
 
     ways = itertools.product(range(count), repeat=len(seconds))
     best = min(
         longest(
             tuple(
-                tuple(each for each, at in zip(seconds, way, strict=True) if at == share)
+                tuple(case_id for case_id, at in zip(seconds, way, strict=True) if at == share)
                 for share in range(count)
             )
         )
@@ -71,8 +71,8 @@ def test_a_plan_has_the_parts_cases_in_order_and_a_digest_of_the_cut() -> None:
     """The digest is that of all parts, and another where durations differ."""
     cases = [Case("tiny", "easy", "injection", f"a{number}") for number in (3, 1, 2, 0)]
     parts = [plan(cases, Shard(index, 2), {}) for index in (1, 2)]
-    assert [each.attack for each in parts[0].own] == ["a2", "a0"]
-    assert [each.attack for each in parts[1].own] == ["a3", "a1"]
+    assert [planned_case.attack for planned_case in parts[0].own] == ["a2", "a0"]
+    assert [planned_case.attack for planned_case in parts[1].own] == ["a3", "a1"]
     assert parts[0].digest == parts[1].digest
     assert parts[0].cases == tuple(cases)
     assert parts[0].shard == Shard(1, 2)
@@ -90,7 +90,7 @@ def test_the_cut_does_not_depend_on_the_hash_seed() -> None:
         "from grb_check.cases.shards import cut; "
         "print(cut({f'c{i}' for i in range(20)}, {f'c{i}': i % 3 for i in range(9)}, 3))"
     )
-    told = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -100,7 +100,7 @@ def test_the_cut_does_not_depend_on_the_hash_seed() -> None:
         ).stdout
         for seed in ("1", "2")
     ]
-    assert told[0] == told[1] != ""
+    assert outputs[0] == outputs[1] != ""
 
 
 @pytest.mark.parametrize(

@@ -31,28 +31,28 @@ def test_attacks_on_single_targets_are_no_members_of_worst(others: tuple[str, ..
         assert members == ("rnd+budget=0.1",)
     else:
         assert len(members) > 5
-        assert "nettack" not in {each.partition("+")[0] for each in members}
+        assert "nettack" not in {member.partition("+")[0] for member in members}
 
 
 def test_sets_of_graphs_alone_have_a_suite_of_their_own(tmp_path: Path) -> None:
     """Nothing to configure: the dataset is enough."""
-    made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES])
-    assert made.suite == FOR_GRAPHS
-    assert [case.id for case in cases_of(made)] == [
+    options = settings(tmp_path, model=["a:b"], dataset=[MOLECULES])
+    assert options.suite == FOR_GRAPHS
+    assert [case.id for case in cases_of(options)] == [
         f"{MOLECULES}/full/{scenario}/{attack}" for scenario, attack in tagged("graphs")
     ]
 
 
 def test_a_run_of_both_gives_each_what_it_can_have(tmp_path: Path) -> None:
     """Attacks of nodes on the single graph, those of edges on both."""
-    made = settings(
+    options = settings(
         tmp_path,
         model=["a:b"],
         dataset=["synthetic-cora", MOLECULES],
         difficulty=["easy"],
         attack=["dice,prbcd"],
     )
-    assert [case.id for case in cases_of(made)] == [
+    assert [case.id for case in cases_of(options)] == [
         "synthetic-cora/easy/modification/dice",
         "synthetic-cora/easy/modification/prbcd",
         f"{MOLECULES}/full/modification/prbcd",
@@ -78,14 +78,14 @@ def test_what_sets_of_graphs_cannot_have_is_refused(
 
 def test_a_name_of_two_scenarios_means_the_one_that_is_possible(tmp_path: Path) -> None:
     """`worst` and `rnd` are names of both."""
-    made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES], attack=["worst,grbcd"])
-    assert [case.cell for case in cases_of(made)] == [
+    options = settings(tmp_path, model=["a:b"], dataset=[MOLECULES], attack=["worst,grbcd"])
+    assert [case.cell for case in cases_of(options)] == [
         "full/injection/worst",
         "full/modification/grbcd",
         "full/modification/worst",
     ]
-    made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES], attack=["pgd"])
-    assert [case.cell for case in cases_of(made)] == ["full/injection/pgd"]
+    options = settings(tmp_path, model=["a:b"], dataset=[MOLECULES], attack=["pgd"])
+    assert [case.cell for case in cases_of(options)] == ["full/injection/pgd"]
 
 
 @pytest.mark.parametrize("name", ["contrastive", "contrastive-smoke"])
@@ -95,8 +95,8 @@ def test_contrastive_suites_bring_their_protocol_along(tmp_path: Path, name: str
     places = settings(tmp_path, model=["a:b"], suite=name, dataset=dataset).places
     assert (places.training, places.features) == ("transductive", "rows")
     assert places.split == SUITES[name].split
-    own = {"training": "inductive", "features": "grb", "split": "grb"}
-    places = settings(tmp_path, model=["a:b"], suite=name, dataset=dataset, **own).places
+    protocol = {"training": "inductive", "features": "grb", "split": "grb"}
+    places = settings(tmp_path, model=["a:b"], suite=name, dataset=dataset, **protocol).places
     assert (places.training, places.features, places.split) == ("inductive", "grb", "grb")
 
 
@@ -151,11 +151,13 @@ def test_the_audit_has_a_worst_for_each_threat() -> None:
     assert [name for _, name in threats] == ["worst", "worst", "worst+local=0.5"]
     members = [(kind, name) for kind, name in attacks if base_name(name) != "worst"]
     every = [
-        (kind, each) for kind, name in threats for each in worst_members((kind, name), attacks)
+        (kind, member) for kind, name in threats for member in worst_members((kind, name), attacks)
     ]
     assert sorted(every) == sorted(members)
     for threat in threats:
-        known = [load_attack(threat[0], each).knowledge for each in worst_members(threat, attacks)]
+        known = [
+            load_attack(threat[0], member).knowledge for member in worst_members(threat, attacks)
+        ]
         assert set(known) == {"black-box", "white-box"}
 
 

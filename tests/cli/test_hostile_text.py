@@ -33,7 +33,9 @@ def _hostile_records() -> Iterator[str]:
     original = json.loads(file_of(rich()))
     for path in dict.fromkeys(path for path, _, _ in _texts(original)):
         changed = copy.deepcopy(original)
-        container, key = next((each, key) for found, each, key in _texts(changed) if found == path)
+        container, key = next(
+            (holder, key) for found_path, holder, key in _texts(changed) if found_path == path
+        )
         container[key] += HOSTILE
         if (digest := new_digest(changed, RunRecord)) is not None:
             yield json.dumps(changed | {"digest": digest})
@@ -48,9 +50,9 @@ def test_commands_on_records(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         path.write_text(text)
         for command in ("report", "merge"):
             main([command, str(path)])
-            told = "".join(capsys.readouterr())
-            assert not any(each in told for each in "\x1b\r\x9b\u202e\x07")
+            output = "".join(capsys.readouterr())
+            assert not any(character in output for character in "\x1b\r\x9b\u202e\x07")
             if command != "report":  # Markdown has the lines of messages in blocks of code
-                assert "=== 5 passed ===" not in told.splitlines()
-            shown += "5 passed" in told
+                assert "=== 5 passed ===" not in output.splitlines()
+            shown += "5 passed" in output
     assert shown > 20

@@ -28,10 +28,10 @@ def case(model: str, attack: str, level: str = "easy") -> Case:
     return Case("synthetic-cora", level, "injection", attack, model)
 
 
-def row(of: Case, made: Outcome | None = None, node_id: str = "") -> CaseRecord:
+def row(of: Case, outcome: Outcome | None = None, node_id: str = "") -> CaseRecord:
     """A built-in case that came back."""
-    result = "pass" if made is not None else "error"
-    return CaseRecord(id=of.id, node_id=node_id or node_id_of(of), result=result, outcome=made)
+    result = "pass" if outcome is not None else "error"
+    return CaseRecord(id=of.id, node_id=node_id or node_id_of(of), result=result, outcome=outcome)
 
 
 def rows(*attacks: str, level: str = "easy") -> list[CaseRecord]:
@@ -45,27 +45,27 @@ def rows(*attacks: str, level: str = "easy") -> list[CaseRecord]:
 
 def run(cases: Sequence[CaseRecord], split: str = "grb") -> tuple[str, RunRecord]:
     """A run of these cases, of two models."""
-    made = run_record(record([], environment={"grb_check": "0.1.0", "torch": "9"}))
+    recorded_run = run_record(record([], environment={"grb_check": "0.1.0", "torch": "9"}))
     models = [
         ModelSettings(label=label, target=target, args="{}", source="", file="", line=0)
         for label, target in TARGETS.items()
     ]
-    settings = replace_fields(made.settings, models=tuple(models), split=split)
-    return "run.json", replace_fields(made, cases=tuple(cases), settings=settings)
+    settings = replace_fields(recorded_run.settings, models=tuple(models), split=split)
+    return "run.json", replace_fields(recorded_run, cases=tuple(cases), settings=settings)
 
 
 def test_a_board_has_the_figures_of_the_cases() -> None:
     """Each repeat; reference models have their titles; `worst` and tests of users are left out."""
-    worst, own = case(MINE, "worst"), Case("elsewhere", "easy", "injection", "rnd", MINE)
+    worst, foreign = case(MINE, "worst"), Case("elsewhere", "easy", "injection", "rnd", MINE)
     more = [row(worst, measured(worst, 0.9, MINE))]
-    more += [row(own, measured(own, 0.9, MINE), node_id="tests/test_own.py::test_own")]
+    more += [row(foreign, measured(foreign, 0.9, MINE), node_id="tests/test_own.py::test_own")]
     (board,) = boards_of([run([*rows("rnd", "pgd"), *more])])
     assert board.defences == (MINE, "GCN")
     assert board.models == {MINE: "mypkg:build", "GCN": "gcn v1"}
     assert board.attacks == ("injection/rnd", "injection/pgd")
     assert (board.difficulties, board.split) == (("easy",), "grb")
-    found = measured(case(MINE, "pgd"), 0.2, MINE)
-    attacked = Cell.of([each.victim.attacked for each in found.repeats])
+    result = measured(case(MINE, "pgd"), 0.2, MINE)
+    attacked = Cell.of([repeat.victim.attacked for repeat in result.repeats])
     assert board.cells["injection/pgd"][MINE]["easy"] == attacked
     assert board.cells[NO_ATTACK][MINE]["easy"].mean == pytest.approx(0.8)
     assert len(board.cells) == 3
@@ -83,8 +83,10 @@ def test_runs_are_put_together() -> None:
 def test_a_model_that_lacks_a_case_is_left_out() -> None:
     """A rank over other attacks than those of the others would say nothing."""
     failed = row(case(MINE, "pgd"))
-    kept = [each for each in rows("rnd", "pgd") if each.case != failed.case]
-    (board,) = boards_of([run([*kept, failed])])
+    complete = [
+        case_record for case_record in rows("rnd", "pgd") if case_record.case != failed.case
+    ]
+    (board,) = boards_of([run([*complete, failed])])
     assert board.defences == ("GCN",)
     assert set(board.models) == {"GCN"}
     assert f"left out {MINE}: no figures under injection/pgd at easy" in board.about
@@ -92,14 +94,16 @@ def test_a_model_that_lacks_a_case_is_left_out() -> None:
         boards_of([run([failed])])
 
 
-def _other_data(each: CaseRecord) -> CaseRecord:
-    assert each.outcome is not None
-    return replace_fields(each, outcome=replace(each.outcome, dataset="a" * 64))
+def _other_data(case_record: CaseRecord) -> CaseRecord:
+    assert case_record.outcome is not None
+    return replace_fields(case_record, outcome=replace(case_record.outcome, dataset="a" * 64))
 
 
-def _fewer(each: CaseRecord) -> CaseRecord:
-    assert each.outcome is not None
-    return replace_fields(each, outcome=replace(each.outcome, repeats=each.outcome.repeats[:1]))
+def _fewer(case_record: CaseRecord) -> CaseRecord:
+    assert case_record.outcome is not None
+    return replace_fields(
+        case_record, outcome=replace(case_record.outcome, repeats=case_record.outcome.repeats[:1])
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,9 +125,11 @@ def test_runs_that_do_not_fit_together_are_refused(
 
 @pytest.fixture
 def record_file(tmp_path: Path) -> Path:
-    cases = [each for each in rows("rnd", "pgd") if each.outcome is not None]
+    cases = [case_record for case_record in rows("rnd", "pgd") if case_record.outcome is not None]
     path = tmp_path / "run.json"
-    path.write_text(file_of(record([entry(each.case, each.outcome) for each in cases])))
+    path.write_text(
+        file_of(record([entry(case_record.case, case_record.outcome) for case_record in cases]))
+    )
     return path
 
 
@@ -159,7 +165,7 @@ def test_an_error_is_one_message(
     record_file: Path, given: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And nothing is written."""
-    assert main(["leaderboard", *(each.format(run=record_file) for each in given)]) == 4
+    assert main(["leaderboard", *(argument.format(run=record_file) for argument in given)]) == 4
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""

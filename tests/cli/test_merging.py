@@ -60,15 +60,19 @@ SETTINGS = bare(
 CASES = cases_of(SETTINGS)
 
 
-def rows_of(cases: Sequence[Case], own: Settings = SETTINGS) -> list[CaseRecord]:
+def rows_of(cases: Sequence[Case], options: Settings = SETTINGS) -> list[CaseRecord]:
     """The reported cases: each has a drop that depends on its place."""
     expected_cases = ExpectedCases()
     for case in cases:
         lost = CASES.index(case) % 5 / 20
         pairs = [(0.8, 0.8 - lost), (0.78, 0.74 - lost)]
-        made = outcome(pairs, [(0.8, 0.7)] * 2, case, case.model)
-        verdict = judge(made, own.gate)
-        record = {"case": asdict(case), "outcome": made.to_dict(), "verdict": asdict(verdict)}
+        case_outcome = outcome(pairs, [(0.8, 0.7)] * 2, case, case.model)
+        verdict = judge(case_outcome, options.gate)
+        record = {
+            "case": asdict(case),
+            "outcome": case_outcome.to_dict(),
+            "verdict": asdict(verdict),
+        }
         expected_cases.enter(
             node_id_of(case), record, "pass" if verdict.passed else "fail", verdict.message
         )
@@ -78,19 +82,19 @@ def rows_of(cases: Sequence[Case], own: Settings = SETTINGS) -> list[CaseRecord]
 def part(
     shard: Shard | None,
     seconds: Mapping[str, float] | None = None,
-    own: Settings = SETTINGS,
+    options: Settings = SETTINGS,
     lost: int = 0,
 ) -> RunRecord:
     """The record of a part that lost its first cases."""
-    made = plan(CASES, shard, seconds or {})
-    own = replace(own, shard=shard)
-    rows = rows_of(made.own[lost:], own)
-    missing = [node_id_of(case) for case in made.own[:lost]]
+    planned = plan(CASES, shard, seconds or {})
+    options = replace(options, shard=shard)
+    rows = rows_of(planned.own[lost:], options)
+    missing = [node_id_of(case) for case in planned.own[:lost]]
     return record_of(
-        settings_record(own, lambda label: ("models.py", 7)),
+        settings_record(options, lambda label: ("models.py", 7)),
         rows,
         missing=missing,
-        plan=made,
+        plan=planned,
         boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,
@@ -128,9 +132,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(given: Sequence[PartRecord]) -> list[str]:
-    for each in given:
-        Path(each.name).write_text(encode(each.record))
-    return [each.name for each in given]
+    for part_record in given:
+        Path(part_record.name).write_text(encode(part_record.record))
+    return [part_file.name for part_file in given]
 
 
 @settings(max_examples=12, deadline=None)
@@ -225,7 +229,7 @@ def test_wrong_input_is_4(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     """One line on standard error names the file; nothing is written."""
     (name, _) = written(parts(2))
     (folder / "bad.json").write_text("{")
-    for args, told in (
+    for args, message in (
         ([name, name], "give each part once"),
         (["none.json"], "none.json"),
         (["bad.json"], "bad.json"),
@@ -235,7 +239,7 @@ def test_wrong_input_is_4(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert main(["merge", *args, *([] if "--json" in args else ["--html", "x.html"])]) == 4
         error = capsys.readouterr().err
         assert error.startswith("grb_check: ")
-        assert told in error
+        assert message in error
         assert error.count("\n") == 1
     assert not (folder / "x.html").exists()
 
@@ -245,27 +249,31 @@ def test_the_baseline_is_judged_once_or_written(
 ) -> None:
     """The merge writes it, since a part lacks cases; then all cases are compared."""
     names = written(parts(2))
-    kept = folder / "robustness.json"
-    assert main(["merge", *names, "--baseline", str(kept)]) == 1  # a person has to commit it
-    assert main(["merge", *names, "--baseline", str(kept)]) == 4  # nothing was compared
-    assert main(["merge", *names, "--baseline", str(kept), "--update-baseline"]) == 0
-    whole = open_baseline(kept, 2.0, "", update=False)
+    baseline_path = folder / "robustness.json"
+    assert (
+        main(["merge", *names, "--baseline", str(baseline_path)]) == 1
+    )  # a person has to commit it
+    assert main(["merge", *names, "--baseline", str(baseline_path)]) == 4  # nothing was compared
+    assert main(["merge", *names, "--baseline", str(baseline_path), "--update-baseline"]) == 0
+    whole = open_baseline(baseline_path, 2.0, "", update=False)
     assert sorted(whole.entries) == sorted(case.id for case in CASES)
     about = baseline(path="elsewhere.json", tests=len(CASES), digest=whole.saved.digest)
-    against = [changed(each, _set("baseline", value=about)) for each in parts(2)]
+    against = [changed(part_record, _set("baseline", value=about)) for part_record in parts(2)]
     names = written(against)
     capsys.readouterr()
     assert main(["merge", *names]) == 4
     assert "'elsewhere.json' that the parts were compared with is not here" in (
         capsys.readouterr().err
     )
-    assert main(["merge", *names, "--baseline", str(kept), "--json", "all.json"]) == 0
+    assert main(["merge", *names, "--baseline", str(baseline_path), "--json", "all.json"]) == 0
     judged = read(folder / "all.json").baseline
     assert judged is not None
-    assert [each.comparison.result for each in judged.together] == ["equal"] * 8
+    assert [joint.comparison.result for joint in judged.together] == ["equal"] * 8
     for what, value in (("tests", 3), ("digest", "another")):
-        other = [changed(each, _set("baseline", what, value=value)) for each in against]
-        assert main(["merge", *written(other), "--baseline", str(kept)]) == 4
+        other = [
+            changed(part_record, _set("baseline", what, value=value)) for part_record in against
+        ]
+        assert main(["merge", *written(other), "--baseline", str(baseline_path)]) == 4
         assert "give the same file" in capsys.readouterr().err
         if what == "digest":
             assert main(["merge", *written([other[0], against[1]])]) == 4
@@ -319,34 +327,36 @@ def test_every_output_stands_alone(folder: Path, kinds: list[str], refused: bool
 
     What is refused is refused before anything is made.
     """
-    kinds = [each if refused or each in TARGETS else "new" for each in kinds]
+    kinds = [
+        kind_of_path if refused or kind_of_path in TARGETS else "new" for kind_of_path in kinds
+    ]
     record = written([PartRecord(name="run.json", record=part(None))])
     with TemporaryDirectory() as name:
-        place = Path(name)
-        (place / "expected").mkdir()
-        expected = {kind: place / "expected" / kind for kind in KINDS}
+        directory = Path(name)
+        (directory / "expected").mkdir()
+        expected = {kind: directory / "expected" / kind for kind in KINDS}
         assert main(["merge", *record, *(f"--{k}={path}" for k, path in expected.items())]) == 0
-        paths = {k: target(place, kind, k) for k, kind in zip(KINDS, kinds, strict=True)}
+        paths = {k: target(directory, kind, k) for k, kind in zip(KINDS, kinds, strict=True)}
         pipes = {
             k: reader(paths[k]) for k, kind in zip(KINDS, kinds, strict=True) if kind == "pipe"
         }
-        before = sorted(place.rglob("*"))
-        links = {each: os.readlink(each) for each in before if each.is_symlink()}
+        before = sorted(directory.rglob("*"))
+        links = {link: os.readlink(link) for link in before if link.is_symlink()}
         code = main(["merge", *record, *(f"--{k}={path}" for k, path in paths.items())])
-        found = {}
+        outputs = {}
         for k, stream in pipes.items():
             with stream:
-                found[k] = stream.read()
-        assert {each: os.readlink(each) for each in links} == links
+                outputs[k] = stream.read()
+        assert {link: os.readlink(link) for link in links} == links
         if set(kinds) & set(REFUSED):
             assert code == 4
-            assert sorted(place.rglob("*")) == before
-            assert set(found.values()) <= {""}
+            assert sorted(directory.rglob("*")) == before
+            assert set(outputs.values()) <= {""}
             return
         assert code == (1 if set(kinds) & set(LOST) else 0)
         for k, kind in zip(KINDS, kinds, strict=True):
             if kind not in LOST:
-                text = found[k] if k in found else paths[k].read_text(encoding="utf-8")
+                text = outputs[k] if k in outputs else paths[k].read_text(encoding="utf-8")
                 assert text == expected[k].read_text(encoding="utf-8")
             if kind in ("pipe", "no reader"):
                 assert paths[k].is_fifo()

@@ -35,23 +35,29 @@ def part(
 ) -> PartRecord:
     """The record of one case, of a model whose repeats have these weights."""
     case = Case("d", "easy", "injection", ATTACKS[number], model)
-    made = measured(case, 0.1)
-    repeats = [replace(x, weights=weights and weights + str(x.seed)) for x in made.repeats]
-    made = replace(made, repeats=tuple(repeats))
-    cases = [Case("d", "easy", "injection", each, model) for each in ATTACKS[:of]]
-    planned = [] if node_id else [{"id": each.id, "node_id": node_id_of(each)} for each in cases]
+    outcome = measured(case, 0.1)
+    repeats = [replace(x, weights=weights and weights + str(x.seed)) for x in outcome.repeats]
+    outcome = replace(outcome, repeats=tuple(repeats))
+    cases = [Case("d", "easy", "injection", attack, model) for attack in ATTACKS[:of]]
+    planned = (
+        []
+        if node_id
+        else [
+            {"id": planned_case.id, "node_id": node_id_of(planned_case)} for planned_case in cases
+        ]
+    )
     shard = {"index": number + 1, "count": of, "plan": "p"}
-    own = entry(case, made, **({"node_id": node_id} if node_id else {}))
-    fields = record([own], planned=planned, shard=shard)
+    row = entry(case, outcome, **({"node_id": node_id} if node_id else {}))
+    fields = record([row], planned=planned, shard=shard)
     fields["settings"]["models"][0]["source"] = source
     fields["environment"] |= MACHINE | environment
     return PartRecord(name=f"{number}.json", record=run_record(fields))
 
 
 def written(parts: Sequence[PartRecord]) -> list[str]:
-    for each in parts:
-        Path(each.name).write_text(encode(each.record))
-    return [each.name for each in parts]
+    for part_record in parts:
+        Path(part_record.name).write_text(encode(part_record.record))
+    return [part_file.name for part_file in parts]
 
 
 @pytest.fixture(autouse=True)
@@ -107,14 +113,14 @@ def test_other_code_versions_or_weights_are_refused(
 )
 def test_a_difference_is_found_in_any_order(given: list[dict[str, Any]], order: Any) -> None:
     """And nothing is refused if only the machines differ, or the weights with them."""
-    parts = [part(number, **each) for number, each in enumerate(given)]
+    parts = [part(number, **options) for number, options in enumerate(given)]
     order.shuffle(parts)
-    found = differences(parts)
-    differ = {name for name in given[0] if len({each[name] for each in given}) > 1}
-    assert bool(found) == bool(differ & {"source", "weights", "torch"})
+    result = differences(parts)
+    differ = {name for name in given[0] if len({values[name] for values in given}) > 1}
+    assert bool(result) == bool(differ & {"source", "weights", "torch"})
     if differ & {"source", "torch"}:
-        assert any(each.refused for each in found)
+        assert any(difference.refused for difference in result)
     if differ <= {"threads"}:
-        assert not found
+        assert not result
     if differ == {"weights", "threads"} and len(given) == 2:
-        assert not any(each.refused for each in found)
+        assert not any(difference.refused for difference in result)

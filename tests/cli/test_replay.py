@@ -111,21 +111,21 @@ def failed(home: Path, model: str, name: str) -> None:
     case = Case("tiny", "full", "modification", "grbcd+white-box")
     repeats = []
     for seed in range(2):
-        with replaying(evaluator, as_subject(model), source, case, seed) as found:
-            perturbation = Perturbation(added_edges=between_classes(found))
+        with replaying(evaluator, as_subject(model), source, case, seed) as session:
+            perturbation = Perturbation(added_edges=between_classes(session))
             repeats.append(
                 SavedRepeat(
                     seed=seed,
-                    clean=found.accuracy(found.before),
-                    attacked=found.accuracy(found.after(perturbation)),
+                    clean=session.accuracy(session.before),
+                    attacked=session.accuracy(session.after(perturbation)),
                     method="adaptive",
                     member="",
-                    weights=found.model.weights,
+                    weights=session.model.weights,
                     perturbation=perturbation,
                 )
             )
     dataset = evaluator.dataset(source)
-    kept = Evidence(
+    evidence = Evidence(
         case=case,
         model=SavedModel(name=model, target=model),
         data=SavedDataset(
@@ -143,17 +143,17 @@ def failed(home: Path, model: str, name: str) -> None:
         device="cpu",
         repeats=tuple(repeats),
     )
-    write(home / f"{name}.npz", kept)
+    write(home / f"{name}.npz", evidence)
 
 
-def between_classes(found: Replay) -> Tensor:
+def between_classes(session: Replay) -> Tensor:
     """int64 [2, m], the allowed number of new edges between targets of different classes."""
-    pairs = torch.combinations(found.targets).T
-    graph = found.graph
+    pairs = torch.combinations(session.targets).T
+    graph = session.graph
     codes = graph.edge_index[0] * graph.num_nodes + graph.edge_index[1]
     present = torch.isin(pairs[0] * graph.num_nodes + pairs[1], codes)
     differ = graph.y[pairs[0]] != graph.y[pairs[1]]
-    return pairs[:, differ & ~present][:, ::40][:, : found.threat.edge_budget]
+    return pairs[:, differ & ~present][:, ::40][:, : session.threat.edge_budget]
 
 
 @pytest.fixture
@@ -176,11 +176,11 @@ def replay(
 def test_the_same_model_fails_with_the_same_figures(home: Path, replay) -> None:
     """It is trained again from the seed; `git bisect run` treats 1 as bad."""
     code, lines = replay("kept.npz")
-    kept = read(home / "kept.npz")
-    first = kept.repeats[0]
+    evidence = read(home / "kept.npz")
+    first = evidence.repeats[0]
     assert code == 1
-    assert lines[0] == f"{kept.case.id} of replayed_models:build, 2 repeats"
-    assert lines[1] == f"recorded: {kept.message}"
+    assert lines[0] == f"{evidence.case.id} of replayed_models:build, 2 repeats"
+    assert lines[1] == f"recorded: {evidence.message}"
     assert lines[2] == (
         f"repeat 1: clean {first.clean:.1%} -> attacked {first.attacked:.1%}, drop "
         f"{first.drop:.1%}, as recorded"
@@ -245,8 +245,8 @@ def test_shrinking_shows_and_writes_the_smallest_part(home: Path, replay) -> Non
     assert len(small.repeats) == 1
     assert small.repeats[0].drop > 0.01
     counts = [
-        sum(each.shape[-1] for each in kept.repeats[0].perturbation.tensors())
-        for kept in (small, whole)
+        sum(tensor.shape[-1] for tensor in evidence.repeats[0].perturbation.tensors())
+        for evidence in (small, whole)
     ]
     assert counts[0] < counts[1]
     code, lines = replay("kept-smallest.npz")
@@ -276,8 +276,8 @@ def test_what_cannot_be_judged_is_neither_good_nor_bad(
     replay, arguments: list[str], code: int, words: str
 ) -> None:
     """128 for a wrong command, 125 for a commit that `git bisect run` skips."""
-    found, lines = replay(*arguments)
-    assert found == code
+    status, lines = replay(*arguments)
+    assert status == code
     assert words in "\n".join(lines)
 
 
@@ -292,9 +292,9 @@ def test_an_interrupt_and_a_closed_pipe_stop_a_bisection(home: Path, replay) -> 
 
 def test_data_that_moved_with_the_folder_are_found(home: Path, replay, monkeypatch) -> None:
     """Evidence from another machine has its paths."""
-    kept = read(home / "kept.npz")
-    data = replace(kept.data, base="/builds/7/project", spec="/builds/7/project/tiny")
-    write(home / "moved.npz", replace(kept, data=data))
+    evidence = read(home / "kept.npz")
+    data = replace(evidence.data, base="/builds/7/project", spec="/builds/7/project/tiny")
+    write(home / "moved.npz", replace(evidence, data=data))
     assert replay("moved.npz")[0] == 1
     monkeypatch.chdir(home / "tiny")
     code, lines = replay(home / "moved.npz")
@@ -305,8 +305,11 @@ def test_data_that_moved_with_the_folder_are_found(home: Path, replay, monkeypat
 
 def test_a_model_from_a_fixture_has_to_be_named(home: Path, replay) -> None:
     """Its factory is unknown."""
-    kept = read(home / "kept.npz")
-    write(home / "fixture.npz", replace(kept, model=replace(kept.model, target="", name="Net")))
+    evidence = read(home / "kept.npz")
+    write(
+        home / "fixture.npz",
+        replace(evidence, model=replace(evidence.model, target="", name="Net")),
+    )
     code, lines = replay("fixture.npz")
     assert code == 128
     assert "name a factory of it with --grb-model" in lines[-1]
@@ -315,10 +318,10 @@ def test_a_model_from_a_fixture_has_to_be_named(home: Path, replay) -> None:
 
 def test_a_perturbation_beyond_its_threat_is_refused(home: Path, replay) -> None:
     """It is verified, whatever the file says."""
-    kept = read(home / "kept.npz")
-    first = kept.repeats[0]
+    evidence = read(home / "kept.npz")
+    first = evidence.repeats[0]
     twice = Perturbation(added_edges=torch.tensor([[0, 0], [0, 0]]))
-    write(home / "loops.npz", replace(kept, repeats=(replace(first, perturbation=twice),)))
+    write(home / "loops.npz", replace(evidence, repeats=(replace(first, perturbation=twice),)))
     code, lines = replay("loops.npz")
     assert code == 128
     assert "self-loops" in lines[-1]

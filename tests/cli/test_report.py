@@ -33,7 +33,7 @@ def test_wrong_input_is_a_usage_error(
     run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     """One line, and pytest's exit code for it."""
-    filled = [each.format(run=run, folder=run.parent) for each in arguments]
+    filled = [argument.format(run=run, folder=run.parent) for argument in arguments]
     assert main(["report", *filled]) == 4
     err = capsys.readouterr().err
     assert words in err

@@ -56,14 +56,14 @@ def trained(kind: type[nn.Module]) -> Callable[..., object]:
 
 def _of_pages() -> dict[str, Callable[..., Any]]:
     """Factories by property; those of classes are not trained, which takes time."""
-    found = {}
+    models = {}
     for name in PROPERTIES:
         for block in blocks_of(PAGES / f"{name}.md"):
             if block.use == "python":
-                made: dict[str, Any] = {}
-                exec(compile(block.text, name, "exec"), made)
-                found[name] = made.get("build") or trained(made["Model"])
-    return found
+                namespace: dict[str, Any] = {}
+                exec(compile(block.text, name, "exec"), namespace)
+                models[name] = namespace.get("build") or trained(namespace["Model"])
+    return models
 
 
 BROKEN: Final = _of_pages()

@@ -67,8 +67,8 @@ def test_a_sound_model_breaks_none(*, of_graphs: bool) -> None:
     factory = trained(SoundOfGraphs if of_graphs else Sound)
     model = model_of(factory, of_graphs=of_graphs)
     results = [check_property(model, name) for name in names_of(of_graphs=of_graphs)]
-    assert [each for each in results if each.result == "fail"] == []
-    skipped = {each.name for each in results if each.result == "skip"}
+    assert [check for check in results if check.result == "fail"] == []
+    skipped = {check.name for check in results if check.result == "skip"}
     assert skipped <= {"unit-weights", "label-leakage", "devices"}
 
 
@@ -84,11 +84,11 @@ def test_other_properties_do_not_fail_for_what_one_of_them_tells() -> None:
 def test_the_code_of_a_graph_makes_it() -> None:
     """It can be pasted."""
     result = found(BROKEN["hubs"], "hubs")
-    made = eval(
+    graph = eval(
         "\n".join(result.code), {"torch": torch, "Data": __import__("torch_geometric").data.Data}
     )
-    assert made.num_nodes == result.nodes >= 18  # a hub and 17 leaves
-    assert made.edge_index.T.tolist() == [list(ends) for ends in result.edges]
+    assert graph.num_nodes == result.nodes >= 18  # a hub and 17 leaves
+    assert graph.edge_index.T.tolist() == [list(ends) for ends in result.edges]
 
 
 def test_global_random_states_are_as_before() -> None:

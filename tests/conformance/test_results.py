@@ -12,17 +12,17 @@ from grb_check.conformance.results import as_code
 
 
 def made(code: tuple[str, ...]) -> Data:
-    found = eval("\n".join(code), {"torch": torch, "Data": Data})
-    assert isinstance(found, Data)
-    return found
+    graph = eval("\n".join(code), {"torch": torch, "Data": Data})
+    assert isinstance(graph, Data)
+    return graph
 
 
 @given(graph=st.sampled_from([1, 3, 30]).flatmap(lambda d: strategies.graphs(features=d)))
 def test_the_code_of_a_graph_makes_it(graph: Data) -> None:
     """Written out, or by the places of values that are not 0."""
-    found = made(as_code(graph))
-    assert torch.equal(found.x, graph.x)
-    assert torch.equal(found.edge_index, graph.edge_index)
+    rebuilt = made(as_code(graph))
+    assert torch.equal(rebuilt.x, graph.x)
+    assert torch.equal(rebuilt.edge_index, graph.edge_index)
 
 
 @given(batch=strategies.batches())

@@ -68,7 +68,7 @@ def test_gcn_is_as_accurate_as_on_grb_cora_and_needs_the_edges(dataset: Dataset)
 def test_script_makes_the_same_arrays(made_again: list[Path]) -> None:
     """The script writes the file of the repository, member by member."""
     for path in sorted(FOLDER.iterdir()):
-        with zipfile.ZipFile(path) as kept, zipfile.ZipFile(made_again[0] / path.name) as made:
-            assert kept.namelist() == made.namelist()
-            for member in kept.namelist():
-                assert kept.read(member) == made.read(member)
+        with zipfile.ZipFile(path) as stored, zipfile.ZipFile(made_again[0] / path.name) as rebuilt:
+            assert stored.namelist() == rebuilt.namelist()
+            for member in stored.namelist():
+                assert stored.read(member) == rebuilt.read(member)

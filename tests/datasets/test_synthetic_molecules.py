@@ -26,7 +26,7 @@ def made_again(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_script_makes_the_same_texts(made_again: list[Path]) -> None:
     """The script writes the file of the repository, member by member."""
-    with zipfile.ZipFile(ARCHIVE) as kept, zipfile.ZipFile(made_again[0]) as made:
-        assert kept.namelist() == made.namelist()
-        for member in kept.namelist():
-            assert kept.read(member) == made.read(member)
+    with zipfile.ZipFile(ARCHIVE) as stored, zipfile.ZipFile(made_again[0]) as rebuilt:
+        assert stored.namelist() == rebuilt.namelist()
+        for member in stored.namelist():
+            assert stored.read(member) == rebuilt.read(member)

@@ -30,9 +30,9 @@ def test_inductive_views_hold_no_test_node() -> None:
 def test_transductive_views_hold_the_whole_graph_and_hide_labels() -> None:
     """Features and edges of all nodes, labels of those under the masks."""
     view, wider = training_view(WHOLE), validation_view(WHOLE)
-    for each in (view, wider):
-        assert torch.equal(each.x, DATASET.graph.x)
-        assert torch.equal(each.edge_index, DATASET.graph.edge_index)
+    for current in (view, wider):
+        assert torch.equal(current.x, DATASET.graph.x)
+        assert torch.equal(current.edge_index, DATASET.graph.edge_index)
     assert torch.equal(view.train_mask.nonzero().flatten(), DATASET.train)
     assert torch.equal(view.y[DATASET.train], DATASET.graph.y[DATASET.train])
     assert bool((view.y[~view.train_mask] == HIDDEN).all())
@@ -52,9 +52,9 @@ def test_graphs_of_a_set_are_split_without_overlap_or_loss() -> None:
     assert sum(part.x.shape[0] for part in parts) == SET.graphs.x.shape[0]
     assert sum(part.edge_index.shape[1] for part in parts) == SET.graphs.edge_index.shape[1]
     assert torch.equal(dataset.graph.y, SET.graphs.y[SET.test])
-    for place, index in enumerate(SET.test.tolist()):
+    for position, index in enumerate(SET.test.tolist()):
         rows = SET.graphs.batch == index
-        assert torch.equal(dataset.graph.x[dataset.graph.batch == place], SET.graphs.x[rows])
+        assert torch.equal(dataset.graph.x[dataset.graph.batch == position], SET.graphs.x[rows])
     assert torch.equal(
         dataset.edges_of_graphs,
         torch.bincount(SET.graphs.batch[SET.graphs.edge_index[0]])[SET.test] // 2,

@@ -43,9 +43,9 @@ def folder(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("GRB_CHECK_STORE", str(store))
     # What several pages measure is measured once, as in an interrupted run that goes on.
-    made = FinishedMeasurements.__init__
+    original = FinishedMeasurements.__init__
     monkeypatch.setattr(
-        FinishedMeasurements, "__init__", lambda *given, resume: made(*given, resume=True)
+        FinishedMeasurements, "__init__", lambda *given, resume: original(*given, resume=True)
     )
     monkeypatch.syspath_prepend(pytester.path)
     before = set(sys.modules)

@@ -46,9 +46,9 @@ def test_each_target_is_classified_on_its_own_graph(kind) -> None:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = trained(MODELS[kind]())
-        found = predicted_after(model, GRAPH, FOR_EACH, TARGETS, 0)
-        for place, target in enumerate(TARGETS.tolist()):
-            attacked = apply(GRAPH, FOR_EACH.of_target(place))
-            assert found[place] == predict(model.victim, attacked, 0)[target]
-        changed += int((found != model.predicted[TARGETS]).sum())
+        predicted = predicted_after(model, GRAPH, FOR_EACH, TARGETS, 0)
+        for index, target in enumerate(TARGETS.tolist()):
+            attacked = apply(GRAPH, FOR_EACH.of_target(index))
+            assert predicted[index] == predict(model.victim, attacked, 0)[target]
+        changed += int((predicted != model.predicted[TARGETS]).sum())
     assert changed

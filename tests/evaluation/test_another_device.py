@@ -36,9 +36,11 @@ def test_attacks_mix_no_devices(dataset: Dataset, model: str, pair: tuple[str, s
     """They move what they draw on the CPU, and do the same as there."""
     expected = perturbed(dataset, model, pair, torch.device("cpu"))
     with imitation() as device:
-        found = perturbed(dataset, model, pair, device)
-    assert [each.device.type for each in found.tensors()] == ["cpu"] * len(found.tensors())
-    for ours, theirs in zip(found.tensors(), expected.tensors(), strict=True):
+        perturbation = perturbed(dataset, model, pair, device)
+    assert [tensor.device.type for tensor in perturbation.tensors()] == ["cpu"] * len(
+        perturbation.tensors()
+    )
+    for ours, theirs in zip(perturbation.tensors(), expected.tensors(), strict=True):
         assert ours.shape == theirs.shape
         assert torch.equal(ours, theirs)
 
@@ -48,11 +50,11 @@ def test_a_threat_is_the_same_for_a_dataset_that_is_elsewhere(dataset: Dataset) 
     expected = threat_of(dataset, "easy", "poisoning", "dice+local=0.5")
     with imitation() as device:
         moved = replace(dataset, graph=dataset.graph.clone().to(device))
-        found = threat_of(moved, "easy", "poisoning", "dice+local=0.5")
-    assert found.local_budgets is not None
+        result = threat_of(moved, "easy", "poisoning", "dice+local=0.5")
+    assert result.local_budgets is not None
     assert expected.local_budgets is not None
-    assert torch.equal(found.local_budgets, expected.local_budgets)
-    assert found.edge_budget == expected.edge_budget
+    assert torch.equal(result.local_budgets, expected.local_budgets)
+    assert result.edge_budget == expected.edge_budget
 
 
 def perturbed(
@@ -61,14 +63,14 @@ def perturbed(
     attack = with_settings(load_attack(*pair), **FEW)
     limits = threat_of(dataset, "easy", *pair)
     there = limits.copied_to(device)
-    found = attack.perturb(
+    perturbation = attack.perturb(
         dataset.graph.clone().to(device),
         there,
         victim(dataset, model, device),
         torch.Generator().manual_seed(3),
     )
-    verify(found, dataset.graph, limits)
-    return found
+    verify(perturbation, dataset.graph, limits)
+    return perturbation
 
 
 def victim(dataset: Dataset, model: str, device: torch.device) -> Victim:

@@ -31,10 +31,10 @@ def test_a_tenth_of_the_targets_may_lack_a_gradient() -> None:
     """More is a finding; without any sampled target there is none."""
     assert diagnostics.no_gradient(None, "", "edges") is None
     assert diagnostics.no_gradient(0.1, "", "edges") is None
-    found = diagnostics.no_gradient(0.5, "no derivative", "edges")
-    assert found is not None
-    assert (found.name, found.figure, found.limit) == ("no-gradient", 0.5, 0.1)
-    assert "50% of the sampled targets have no gradient with respect to edges" in found.text
+    finding = diagnostics.no_gradient(0.5, "no derivative", "edges")
+    assert finding is not None
+    assert (finding.name, finding.figure, finding.limit) == ("no-gradient", 0.5, 0.1)
+    assert "50% of the sampled targets have no gradient with respect to edges" in finding.text
 
 
 def test_random_answers_and_kept_state_have_their_limits() -> None:
@@ -61,8 +61,8 @@ def test_another_perturbation_is_stronger_by_more_than_a_target_and_a_percent(
     """The larger of the two counts."""
     own, other = min(own, targets), min(other, targets)
     ranks = np.arange(targets)
-    found = diagnostics.stronger("random-stronger", ranks < own, ranks < other, "a random one")
-    assert (found is not None) is (own - other > max(1, targets / 100))
+    finding = diagnostics.stronger("random-stronger", ranks < own, ranks < other, "a random one")
+    assert (finding is not None) is (own - other > max(1, targets / 100))
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
@@ -70,9 +70,9 @@ def test_an_effect_is_a_difference_beyond_chance(lost: int, gained: int, kept: i
     """lost - gained > 1.64 sqrt(lost + gained), unless fewer than 20 targets were right."""
     before = np.array([True] * (lost + kept) + [False] * gained, dtype=bool)
     after = np.array([False] * lost + [True] * (kept + gained), dtype=bool)
-    found = diagnostics.no_effect(before, after)
+    finding = diagnostics.no_effect(before, after)
     chance = lost - gained <= 1.64 * (lost + gained) ** 0.5
-    assert (found is not None) is (lost + kept >= 20 and chance)
+    assert (finding is not None) is (lost + kept >= 20 and chance)
 
 
 def threat(**budgets: int) -> Threat:
@@ -125,5 +125,5 @@ def test_a_tenth_of_the_budget_may_stay_unused(
     spent: dict[str, int], allowed: dict[str, int], text: str | None
 ) -> None:
     """Only the kinds of changes that the attack makes count: edges, features, nodes or links."""
-    found = diagnostics.budget_unused({**SPENT, **spent}, threat(**allowed))
-    assert (None if found is None else found.text) == (text and f"{text} (limit 90%)")
+    finding = diagnostics.budget_unused({**SPENT, **spent}, threat(**allowed))
+    assert (None if finding is None else finding.text) == (text and f"{text} (limit 90%)")

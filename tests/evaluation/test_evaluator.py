@@ -107,15 +107,15 @@ def outcome(tiny: Path, model: object = Net, **more: object) -> grb_check.Outcom
 @pytest.mark.slow
 def test_the_accuracies_are_those_of_the_bits(tiny: Path) -> None:
     """Each accuracy is the mean of the packed bits."""
-    made = outcome(tiny, repeats=2)
-    assert made.case == Case("tiny", "easy", "injection", "rnd")
-    assert made.targets == 16
-    for repeat in made.repeats:
+    case_outcome = outcome(tiny, repeats=2)
+    assert case_outcome.case == Case("tiny", "easy", "injection", "rnd")
+    assert case_outcome.targets == 16
+    for repeat in case_outcome.repeats:
         for bits, figure in (
             (repeat.victim.right_before, repeat.victim.clean),
             (repeat.victim.right_after, repeat.victim.attacked),
         ):
-            right = np.unpackbits(np.frombuffer(bits, np.uint8), count=made.targets)
+            right = np.unpackbits(np.frombuffer(bits, np.uint8), count=case_outcome.targets)
             assert right.mean() == figure
     assert repeat.spent["injected_nodes"] > 0
 
@@ -291,8 +291,10 @@ def test_only_a_model_that_is_declared_finished_counts_as_pretrained(tiny: Path)
 
     def pretrained(model: Any) -> tuple[set[bool], int]:
         outcome = grb_check.evaluate(model, dataset=tiny, attack="injection/rnd", repeats=2)
-        found = outcome.repeats
-        return {each.pretrained for each in found}, len({each.weights for each in found})
+        results = outcome.repeats
+        return {result.pretrained for result in results}, len(
+            {result.weights for result in results}
+        )
 
     assert pretrained(grb_check.Trained(Net(8, 3).eval())) == ({True}, 1)
     assert pretrained(lambda num_features, num_classes: SelfSeeded(8, 3)) == ({False}, 1)
@@ -371,8 +373,8 @@ def untrained() -> grb_check.Trained:
 MEMBERS = [("modification", name) for name in ("rnd", "dice", "worst")]
 
 
-def figures(made: grb_check.Outcome) -> list[grb_check.Measurement]:
-    return [replace(each, seconds=0.0, training_seconds=0.0) for each in made.repeats]
+def figures(case_outcome: grb_check.Outcome) -> list[grb_check.Measurement]:
+    return [replace(repeat, seconds=0.0, training_seconds=0.0) for repeat in case_outcome.repeats]
 
 
 def test_the_worst_takes_the_strongest_of_each_repeat(tiny: Path) -> None:
@@ -391,25 +393,25 @@ def test_the_worst_takes_the_strongest_of_each_repeat(tiny: Path) -> None:
                 )
                 for seed in range(2)
             ]
-            for each in repeats:
-                applied = from_bytes(each.perturbation)
-                assert each.measurement.perturbation == digest(applied.tensors())[:16]
+            for result in repeats:
+                applied = from_bytes(result.perturbation)
+                assert result.measurement.perturbation == digest(applied.tensors())[:16]
             outcomes.append(outcome_of(case, subject.name, repeats))
         return outcomes
 
     rnd, dice, last = run(*members, worst)
     (first,) = run(worst)
     assert figures(first) == figures(last)
-    for each, *others in zip(last.repeats, rnd.repeats, dice.repeats, strict=True):
+    for repeat, *others in zip(last.repeats, rnd.repeats, dice.repeats, strict=True):
         strongest = min(others, key=lambda other: other.victim.attacked)
-        assert each.victim == strongest.victim
-        for name, reference in each.references.items():
+        assert repeat.victim == strongest.victim
+        for name, reference in repeat.references.items():
             assert reference.attacked == min(other.references[name].attacked for other in others)
-        assert each.member == ("rnd", "dice")[others.index(strongest)]
-        assert each.notes[0] == f"worst of 2 (rnd, dice): {each.member}"
-        assert each.per_target is not None
-        assert each.per_target <= each.victim.attacked
-    assert last.per_target == sum(each.per_target or 0 for each in last.repeats) / 2
+        assert repeat.member == ("rnd", "dice")[others.index(strongest)]
+        assert repeat.notes[0] == f"worst of 2 (rnd, dice): {repeat.member}"
+        assert repeat.per_target is not None
+        assert repeat.per_target <= repeat.victim.attacked
+    assert last.per_target == sum(worst_repeat.per_target or 0 for worst_repeat in last.repeats) / 2
 
 
 @pytest.mark.slow

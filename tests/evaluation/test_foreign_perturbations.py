@@ -40,8 +40,8 @@ def brittle() -> TrainedModel:
 def injected(count: int = 2) -> bytes:
     """A perturbation of that many nodes."""
     generator = torch.Generator().manual_seed(0)
-    made = Spy(count=count).perturb(DATASET.graph, trial(Spy()).threat, None, generator)
-    return to_bytes(made)
+    perturbation = Spy(count=count).perturb(DATASET.graph, trial(Spy()).threat, None, generator)
+    return to_bytes(perturbation)
 
 
 def all_right() -> bytes:
@@ -58,7 +58,7 @@ def found(*perturbations: RunPerturbation, own: bytes = b"") -> dict[Case, float
     findings = stronger_transfers(
         victim, {CASE: trial(Spy())}, {CASE: own or all_right()}, perturbations
     )
-    return {case: each.figure for case, each in findings.items()}
+    return {case: finding.figure for case, finding in findings.items()}
 
 
 def test_a_perturbation_of_another_model_that_takes_more_is_a_finding() -> None:
@@ -110,6 +110,6 @@ def test_a_perturbation_is_tried_on_the_targets_of_each_case() -> None:
     full = trial(Spy())
     threat = replace(full.threat, targets=full.threat.targets[:4])
     trials = {few: replace(full, threat=threat), CASE: full}
-    own = {few: np.packbits(np.ones(4, dtype=bool)).tobytes(), CASE: all_right()}
+    correct = {few: np.packbits(np.ones(4, dtype=bool)).tobytes(), CASE: all_right()}
     nothing = [made(content=to_bytes(Perturbation()))]
-    assert stronger_transfers(brittle(), trials, own, nothing) == {}
+    assert stronger_transfers(brittle(), trials, correct, nothing) == {}

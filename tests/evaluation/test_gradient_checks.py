@@ -108,24 +108,24 @@ def test_a_gradient_that_is_not_finite_or_fails_is_none(
         ) -> Tensor:
             return super().__call__(Backward.apply(x, then), edge_index, edge_weight)
 
-    share, told = missing_gradients(Odd(3, 2), GRAPH, ALL, "features")
+    share, message = missing_gradients(Odd(3, 2), GRAPH, ALL, "features")
     assert share == 1
-    assert error in told
-    assert bool(told) == bool(error)
+    assert error in message
+    assert bool(message) == bool(error)
 
 
 def test_few_targets_are_looked_at_and_always_the_same() -> None:
     """With many targets, the sample has its fixed size."""
-    asked: list[Tensor] = []
+    queried: list[Tensor] = []
 
     class Watched(LinearModel):
         def with_pairs(self, x: Tensor, edges: Tensor, pairs: Tensor, targets: Tensor) -> None:
-            asked.append(targets)
+            queried.append(targets)
 
     for _ in range(2):
         missing_gradients(Watched(3, 2), GRAPH, ALL, "edges")
-    assert asked[0].numel() == SAMPLE
-    assert torch.equal(*asked)
+    assert queried[0].numel() == SAMPLE
+    assert torch.equal(*queried)
 
 
 class Changed(LinearModel):

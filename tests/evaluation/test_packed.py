@@ -48,8 +48,8 @@ def trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trial(attack: object, case: Case = CASE, folder: Path | None = None) -> Trial:
-    own = OwnModels(DATASET, DATASET.fingerprint(), Store(folder), CPU)
-    return Trial(own, attack, THREAT, case, 0)  # type: ignore[arg-type]
+    models = OwnModels(DATASET, DATASET.fingerprint(), Store(folder), CPU)
+    return Trial(models, attack, THREAT, case, 0)  # type: ignore[arg-type]
 
 
 def packed(path: Path, given: Trial, seeds: int = ATTACK_SEEDS) -> Pack:
@@ -57,9 +57,9 @@ def packed(path: Path, given: Trial, seeds: int = ATTACK_SEEDS) -> Pack:
     return write_pack(
         path,
         (
-            (key, on_surrogates(each)[0])
-            for key, each in wanted_by(given).items()
-            if each.seed < seeds
+            (key, on_surrogates(request_trial)[0])
+            for key, request_trial in wanted_by(given).items()
+            if request_trial.seed < seeds
         ),
     )
 
@@ -71,8 +71,8 @@ def from_pack(given: Trial, pack: Pack, monkeypatch: pytest.MonkeyPatch) -> Tria
         raise AssertionError(f"surrogate {kind} is trained")
 
     monkeypatch.setattr(OwnModels, "surrogate", no_surrogate)
-    own = OwnModels(DATASET, DATASET.fingerprint(), given.own.store, CPU, pack)
-    return replace(given, own=own)
+    models = OwnModels(DATASET, DATASET.fingerprint(), given.own.store, CPU, pack)
+    return replace(given, own=models)
 
 
 def facts(measured: RepeatResult) -> object:
@@ -133,14 +133,14 @@ def test_that_a_surrogate_gives_no_gradient_is_remembered(
     """A white-box case then has no transferred variant, as in the run that was packed."""
     case = replace(CASE, attack="fgsm+white-box")
     given = trial(load_attack("injection", case.attack, {"iterations": 1}), case)
-    made = {
-        key: GradientError("none") if key.attack == "fgsm" else on_surrogates(each)[0]
-        for key, each in wanted_by(given).items()
+    perturbations = {
+        key: GradientError("none") if key.attack == "fgsm" else on_surrogates(request_trial)[0]
+        for key, request_trial in wanted_by(given).items()
     }
-    pack = write_pack(tmp_path / "a.npz", made.items())
-    assert {key.attack for key in made} == {"fgsm", "rnd"}
-    found = white_box(from_pack(given, pack, monkeypatch), ready())
-    assert found.measurement.method == "adaptive"
+    pack = write_pack(tmp_path / "a.npz", perturbations.items())
+    assert {key.attack for key in perturbations} == {"fgsm", "rnd"}
+    result = white_box(from_pack(given, pack, monkeypatch), ready())
+    assert result.measurement.method == "adaptive"
 
 
 def test_what_is_lacking_is_an_error_that_names_the_case(tmp_path: Path) -> None:

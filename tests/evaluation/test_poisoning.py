@@ -99,8 +99,8 @@ def test_a_poisoned_graph_has_the_form_of_a_dataset(source: datasets.Source) -> 
 @pytest.mark.parametrize("attack", ["dice", "metattack+steps=3", "meta-prbcd+iterations=3"])
 def test_a_model_that_ignores_the_graph_loses_nothing(source: datasets.Source, attack: str) -> None:
     """Exactly; nor does the reference that ignores it."""
-    made = measured(source, "poisoning", attack, Blind).measurement
-    for scores in (made.victim, made.references["mlp"]):
+    measurement = measured(source, "poisoning", attack, Blind).measurement
+    for scores in (measurement.victim, measurement.references["mlp"]):
         assert scores.right_before == scores.right_after
 
 
@@ -144,8 +144,8 @@ def test_what_models_see_of_the_test_nodes_is_clean_if_they_learn_on_the_others(
     result = measured(in_part, "poisoning", f"{attack}+budget=0.9")
     dataset = Evaluator(store=Store(None), device="cpu").dataset(in_part)
     assert isinstance(dataset, Dataset)
-    made = from_bytes(result.perturbation)
-    changed = torch.cat([made.added_edges, made.removed_edges], dim=1)
+    perturbation = from_bytes(result.perturbation)
+    changed = torch.cat([perturbation.added_edges, perturbation.removed_edges], dim=1)
     assert changed.numel()
     assert torch.isin(changed, dataset.train).all()
     scores = result.measurement.references["gcn"]
@@ -163,7 +163,7 @@ def test_each_target_has_a_training_of_its_own(
 ) -> None:
     """On a graph with the flips that are made for it alone; one without flips has none."""
     monkeypatch.setattr(budgets, "MOST_POISONED", 3)
-    made = from_bytes(measured(source, "poisoning", "nettack").perturbation)
+    perturbation = from_bytes(measured(source, "poisoning", "nettack").perturbation)
     evaluator = Evaluator(store=Store(None), device="cpu")
     dataset = evaluator.dataset(source)
     assert isinstance(dataset, Dataset)
@@ -179,10 +179,10 @@ def test_each_target_has_a_training_of_its_own(
     targets = dataset.test["full"][:4]
     spied = copy.copy(model)
     spied.train = train
-    found = predicted_if_poisoned(spied, dataset, targets, made)
-    assert found.tolist() == [10, 11, 12, int(model.predicted[targets[3]])]
+    predicted = predicted_if_poisoned(spied, dataset, targets, perturbation)
+    assert predicted.tolist() == [10, 11, 12, int(model.predicted[targets[3]])]
     for target, edges in enumerate(seen):
-        expected = perturbed(dataset, made.of_target(target)).graph.edge_index
+        expected = perturbed(dataset, perturbation.of_target(target)).graph.edge_index
         assert torch.equal(edges, expected)
 
 

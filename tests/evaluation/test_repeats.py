@@ -34,7 +34,7 @@ def measure(*cases: Case) -> dict[Case, RepeatResult]:
     torch.manual_seed(0)
     subject = as_subject(Trained(Linear().eval()), name="linear")
     planned = {case: plan(cache.own, case, {}, SELECTED) for case in cases}
-    found = {
+    results = {
         case: measure_repeat(
             cache,
             subject,
@@ -49,9 +49,9 @@ def measure(*cases: Case) -> dict[Case, RepeatResult]:
     }
     return {
         case: replace(
-            each, measurement=replace(each.measurement, seconds=0.0, training_seconds=0.0)
+            result, measurement=replace(result.measurement, seconds=0.0, training_seconds=0.0)
         )
-        for case, each in found.items()
+        for case, result in results.items()
     }
 
 

@@ -74,9 +74,9 @@ def test_an_attack_may_write_into_the_targets_that_it_is_given() -> None:
         def perturb(
             self, graph: Data, threat: Threat, model: object, generator: torch.Generator
         ) -> Perturbation:
-            made = super().perturb(graph, threat, model, generator)
+            perturbation = super().perturb(graph, threat, model, generator)
             threat.targets.zero_()
-            return made
+            return perturbation
 
     targets, victim = TARGETS.clone(), ready()
     given = replace(trial(Writing()), threat=replace(THREAT, targets=targets))
@@ -95,12 +95,12 @@ def named(name: str, folder: Path | None = None) -> Trial:
 def test_two_spellings_of_one_attack_are_one_attack(tmp_path: Path, order: tuple[int, int]) -> None:
     """The second comes from the store, and equals what is computed without a store."""
     spellings = "fgsm+patience=2", "fgsm+iterations=1000+patience=2"
-    first, second = (spellings[place] for place in order)
-    kept = black_box(named(first, tmp_path), ready())
-    found = black_box(named(second, tmp_path), ready())
+    first, second = (spellings[index] for index in order)
+    expected = black_box(named(first, tmp_path), ready())
+    result = black_box(named(second, tmp_path), ready())
     alone = black_box(named(second), ready())
-    assert found.measurement.from_store
-    assert kept.measurement.perturbation == alone.measurement.perturbation
+    assert result.measurement.from_store
+    assert expected.measurement.perturbation == alone.measurement.perturbation
 
 
 @pytest.mark.parametrize("measure", [black_box, white_box])
@@ -126,7 +126,7 @@ def test_a_black_box_attack_that_leaves_budget_has_a_finding(tmp_path: Path) -> 
         black_box(trial(Spy(count=count), tmp_path), ready()).measurement for count in (2, 1)
     )
     assert full.diagnostics == ()
-    assert [each.name for each in half.diagnostics] == ["budget-unused"]
+    assert [finding.name for finding in half.diagnostics] == ["budget-unused"]
     assert half.diagnostics[0].text == "1 of 2 injected nodes used (limit 90%)"
     assert full.method == half.method == "black-box"
 
@@ -149,8 +149,8 @@ def test_an_attack_on_graphs_cannot_raise_their_budgets() -> None:
 
     dataset = graph_dataset(set_of_graphs())
     victim = Victim(Adapter(nn.Identity(), "m", PLAIN, batch=dataset.graph.batch), 2)
-    own = OwnModels(dataset, "", Store(None), CPU)
+    models = OwnModels(dataset, "", Store(None), CPU)
     case = Case("rings-and-stars", "full", "modification", "greedy")
-    given = Trial(own, Greedy(), threat_for(dataset, "full", "modification"), case, 0)
+    given = Trial(models, Greedy(), threat_for(dataset, "full", "modification"), case, 0)
     with pytest.raises(BudgetError, match="its budget is 1"):
         on_model(given, TrainedModel(victim, dataset.graph.y))

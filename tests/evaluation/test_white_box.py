@@ -60,7 +60,7 @@ def test_a_white_box_attack_sees_the_victim_and_the_true_labels() -> None:
     measured = white_box(trial(attack), victim, ("gcn", "gat"))
     on_victim, *on_references = attack.seen
     assert on_victim.model is victim.victim
-    assert [_name(each) for each in on_references] == [REFERENCE, "reference GAT"]
+    assert [_name(model) for model in on_references] == [REFERENCE, "reference GAT"]
     for seen in attack.seen:
         assert torch.equal(seen.graph.y, DATASET.graph.y)
         assert seen.graph is not DATASET.graph
@@ -79,11 +79,11 @@ def test_no_perturbation_of_a_victim_is_stored(tmp_path: Path) -> None:
     serve another victim. It ignores its edges: it is searched, from all kinds of surrogates."""
     cold, warm = Spy("white-box"), Spy("white-box")
     first = white_box(trial(cold, tmp_path), ready())
-    kept = entries(tmp_path)
-    assert len(kept) == 9
+    stored = entries(tmp_path)
+    assert len(stored) == 9
     second = white_box(trial(warm, tmp_path), ready(noise=0.1))
     assert (len(cold.seen), len(warm.seen)) == (2, 1)
-    assert entries(tmp_path) == kept
+    assert entries(tmp_path) == stored
     assert second.measurement.references == first.measurement.references
 
 
@@ -121,16 +121,16 @@ class Gradual(Spy):
     def perturb(
         self, graph: Data, threat: Threat, model: Any, generator: torch.Generator
     ) -> Perturbation:
-        made = super().perturb(graph, threat, model, generator)
+        perturbation = super().perturb(graph, threat, model, generator)
         logits_of = model.with_injected(
-            graph.x, apply(graph, made).edge_index, self.count, threat.targets
+            graph.x, apply(graph, perturbation).edge_index, self.count, threat.targets
         )
-        x = made.injected_x.clone().requires_grad_()
+        x = perturbation.injected_x.clone().requires_grad_()
         loss = torch.nn.functional.cross_entropy(logits_of(x), graph.y[threat.targets])
         if not loss.requires_grad:
             raise GradientError("no feature gradient of this model; remove detach")
         (gradient,) = torch.autograd.grad(loss, x)
-        return replace(made, injected_x=(4 * gradient.sign()).to(torch.float32))
+        return replace(perturbation, injected_x=(4 * gradient.sign()).to(torch.float32))
 
 
 def right(measured: Any) -> float:
@@ -144,18 +144,18 @@ def test_a_search_by_queries_replaces_the_attack_if_there_is_no_gradient(
 ) -> None:
     """It is no weaker than the attack on any surrogate, and a note gives the reason."""
     victim, given = opaque(forward), trial(Gradual())
-    found = white_box(given, victim)
-    assert found.measurement.method == "score-based"
-    (note,) = [each for each in found.measurement.notes if "score-based" in each]
+    result = white_box(given, victim)
+    assert result.measurement.method == "score-based"
+    (note,) = [text for text in result.measurement.notes if "score-based" in text]
     assert note.startswith("spy: ")
     assert note.endswith(": score-based search instead")
-    verify(from_bytes(found.perturbation), DATASET.graph, THREAT)
+    verify(from_bytes(result.perturbation), DATASET.graph, THREAT)
     for kind in ("gcn", "gin", "gcn_ln"):
         moved = black_box(trial(Gradual("black-box", (kind,))), victim)
-        assert right(found) <= right(moved)
+        assert right(result) <= right(moved)
     again = white_box(given, victim)
     for one, other in zip(
-        from_bytes(found.perturbation).tensors(),
+        from_bytes(result.perturbation).tensors(),
         from_bytes(again.perturbation).tensors(),
         strict=True,
     ):
@@ -207,7 +207,7 @@ def test_the_stronger_one_counts() -> None:
     adaptive = white_box(trial(Pushing(adaptive=strong, transferred=weak)), victim)
     moved = white_box(trial(Pushing(adaptive=weak, transferred=strong)), victim)
     tied = white_box(trial(Pushing(adaptive=strong, transferred=strong)), victim)
-    assert [each.measurement.method for each in (adaptive, moved, tied)] == [
+    assert [result.measurement.method for result in (adaptive, moved, tied)] == [
         "adaptive",
         "transferred",
         "adaptive",
@@ -217,8 +217,8 @@ def test_the_stronger_one_counts() -> None:
     assert moved.measurement.notes == (
         "spy: the perturbation made on a surrogate beat the one on the model itself, and counts",
     )
-    assert "transfer-stronger" in {each.name for each in moved.measurement.diagnostics}
-    assert "transfer-stronger" not in {each.name for each in adaptive.measurement.diagnostics}
+    assert "transfer-stronger" in {finding.name for finding in moved.measurement.diagnostics}
+    assert "transfer-stronger" not in {finding.name for finding in adaptive.measurement.diagnostics}
 
 
 def victim_clean(victim: TrainedModel) -> float:
@@ -229,11 +229,11 @@ def victim_clean(victim: TrainedModel) -> float:
 def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: Path) -> None:
     """It comes from the store if that case has run, also for a user's attack."""
     black_box(trial(Pushing("black-box", transferred=4.0), tmp_path), trained_victim())
-    kept = entries(tmp_path)
+    stored = entries(tmp_path)
     for attack in (Pushing(transferred=4.0), OwnAttack(Pushing(transferred=4.0))):
-        found = white_box(trial(attack, tmp_path), trained_victim())
-        assert (found.measurement.method, found.measurement.from_store) == ("transferred", True)
-    assert len(entries(tmp_path) - kept) == 2  # random injection, and the reference's scores
+        result = white_box(trial(attack, tmp_path), trained_victim())
+        assert (result.measurement.method, result.measurement.from_store) == ("transferred", True)
+    assert len(entries(tmp_path) - stored) == 2  # random injection, and the reference's scores
 
 
 @dataclass(frozen=True)
@@ -268,16 +268,16 @@ def flips(isolate: bool) -> Trial:
 @pytest.mark.parametrize("isolate", [True, False])
 def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
     """No node loses its last edge if the attack has that setting; the note names the attack."""
-    found = white_box(flips(isolate), opaque(detached))
-    assert found.measurement.method == "score-based"
-    assert found.measurement.notes == (
+    result = white_box(flips(isolate), opaque(detached))
+    assert result.measurement.method == "score-based"
+    assert result.measurement.notes == (
         "flipping: no structure gradient of this model: score-based search instead",
     )
-    verify(from_bytes(found.perturbation), DATASET.graph, flips(isolate).threat)
+    verify(from_bytes(result.perturbation), DATASET.graph, flips(isolate).threat)
     if not isolate:
         count = DATASET.num_nodes
         removed = torch.bincount(
-            from_bytes(found.perturbation).removed_edges.flatten(), minlength=count
+            from_bytes(result.perturbation).removed_edges.flatten(), minlength=count
         )
         degrees = torch.bincount(DATASET.graph.edge_index[0], minlength=count)
         assert (removed[degrees > 0] < degrees[degrees > 0]).all()
@@ -292,6 +292,6 @@ def test_an_attack_that_refuses_to_be_black_box_has_no_transferred_variant() -> 
             if self.knowledge == "black-box":
                 raise ValueError("knowledge is black-box, allowed is white-box")
 
-    found = white_box(trial(OwnAttack(Proud("white-box"))), ready())
-    assert found.measurement.method == "adaptive"
-    assert "transfer-stronger" not in {each.name for each in found.measurement.diagnostics}
+    result = white_box(trial(OwnAttack(Proud("white-box"))), ready())
+    assert result.measurement.method == "adaptive"
+    assert "transfer-stronger" not in {finding.name for finding in result.measurement.diagnostics}

@@ -128,9 +128,9 @@ class Misleading(Plain):
     """Has the gradient of another model."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        own = super().forward(x, edge_index, edge_weight)
-        other = own[:, [1, 2, 0]]
-        return own.detach() + other - other.detach()
+        logits = super().forward(x, edge_index, edge_weight)
+        other = logits[:, [1, 2, 0]]
+        return logits.detach() + other - other.detach()
 
 
 class Filtering(Plain):
@@ -206,7 +206,7 @@ class Bench:
         return self.evaluator.outcome(subject, self.source, case, 1).repeats[0]
 
     def found(self, model: torch.nn.Module, attack: str = GREEDY) -> set[str]:
-        return {each.name for each in self.repeat(model, attack).diagnostics}
+        return {finding.name for finding in self.repeat(model, attack).diagnostics}
 
 
 @pytest.fixture(autouse=True)
@@ -228,7 +228,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
         logits = inner(graph.x, graph.edge_index)[dataset.train]
         F.cross_entropy(logits, graph.y[dataset.train]).backward()
         optimiser.step()
-    attacks: Any = {("modification", each.name): each for each in (Greedy(), Half())}
+    attacks: Any = {("modification", attack.name): attack for attack in (Greedy(), Half())}
     evaluator = Evaluator(store=Store(None), device="cpu", attacks=attacks)
     return Bench(evaluator, source, inner.eval(), dataset.num_nodes)
 
@@ -252,8 +252,8 @@ def test_answers_without_a_slope_have_no_gradient(
 ) -> None:
     """The attack on a surrogate, or the search from it, is stronger then, and counts."""
     repeat = bench.repeat(kind(bench.inner), attack)
-    found = {each.name for each in repeat.diagnostics}
-    assert {"no-gradient", "transfer-stronger"} <= found
+    names = {finding.name for finding in repeat.diagnostics}
+    assert {"no-gradient", "transfer-stronger"} <= names
     assert repeat.method == "score-based"
     assert repeat.notes[-1].endswith(
         "a search by the model's answers beat its gradients, and counts"
@@ -266,7 +266,7 @@ def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
     """Neither of edges nor of features; a search by queries replaces the attack."""
     for attack in (GREEDY, PGD):
         repeat = bench.repeat(Detached(bench.inner), attack)
-        assert [each.name for each in repeat.diagnostics] == ["no-gradient"]
+        assert [finding.name for finding in repeat.diagnostics] == ["no-gradient"]
         assert repeat.diagnostics[0].figure == 1.0
         assert repeat.method == "score-based"
         assert repeat.victim.drop > 0.1
@@ -277,7 +277,7 @@ def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
 def test_a_gradient_of_another_function_is_found_out(bench: Bench, attack: str) -> None:
     """An imitation, or a search by answers, leaves no more than the same model with its own."""
     repeat = bench.repeat(Misleading(bench.inner), attack)
-    assert "wrong-gradient" in {each.name for each in repeat.diagnostics}
+    assert "wrong-gradient" in {finding.name for finding in repeat.diagnostics}
     honest = bench.repeat(Plain(bench.inner), attack)
     assert repeat.victim.attacked <= honest.victim.attacked + 0.05
 
@@ -289,7 +289,7 @@ def test_an_attack_that_needs_no_gradient_runs_on_models_without(
 ) -> None:
     """The checks of the gradient say that there is none; they do not fail the case."""
     repeat = bench.repeat(kind(bench.inner), "injection/rnd+white-box+budget=0.25")
-    assert [each.name for each in repeat.diagnostics if each.name == "no-gradient"]
+    assert [finding.name for finding in repeat.diagnostics if finding.name == "no-gradient"]
 
 
 @pytest.mark.slow
@@ -298,7 +298,7 @@ def test_a_filter_of_links_is_found_out_and_passed(
 ) -> None:
     """More is lost than to PGD alone, which is blind to links that were removed."""
     repeat = bench.repeat(Filtering(bench.inner), PGD)
-    assert [each.name for each in repeat.diagnostics] == ["cut-off"]
+    assert [finding.name for finding in repeat.diagnostics] == ["cut-off"]
     monkeypatch.setattr(fallbacks, "starts_from_blends", lambda _: False)
     monkeypatch.setattr(white_box, "searched", lambda _, __, adaptive, *___, **____: adaptive)
     alone = bench.repeat(Filtering(bench.inner), PGD)
@@ -308,39 +308,43 @@ def test_a_filter_of_links_is_found_out_and_passed(
 @pytest.mark.slow
 def test_dropout_left_on_is_a_random_forward(bench: Bench) -> None:
     """It is not reported as kept state."""
-    found = bench.found(Dropping(bench.inner))
-    assert "random-forward" in found
-    assert "kept-state" not in found
+    names = bench.found(Dropping(bench.inner))
+    assert "random-forward" in names
+    assert "kept-state" not in names
 
 
 @pytest.mark.slow
 def test_a_graph_that_is_kept_is_found_out(bench: Bench) -> None:
     """Checks before the run cannot notice it; a copy that has seen no graph disagrees."""
     repeat = bench.repeat(Caching(bench.inner, bench.size))
-    (found,) = [each for each in repeat.diagnostics if each.name == "kept-state"]
-    assert "on the attacked graph differ from those of a copy" in found.text
+    (finding,) = [
+        diagnostic for diagnostic in repeat.diagnostics if diagnostic.name == "kept-state"
+    ]
+    assert "on the attacked graph differ from those of a copy" in finding.text
 
 
 @pytest.mark.slow
 def test_answers_that_change_with_what_was_seen_are_found_out(bench: Bench) -> None:
     """Predictions on the clean graph itself change."""
     repeat = bench.repeat(Drifting(bench.inner, bench.size))
-    (found,) = [each for each in repeat.diagnostics if each.name == "kept-state"]
-    assert "on the clean graph differ after the attack" in found.text
+    (finding,) = [
+        diagnostic for diagnostic in repeat.diagnostics if diagnostic.name == "kept-state"
+    ]
+    assert "on the clean graph differ after the attack" in finding.text
 
 
 def test_a_counter_is_kept_state_and_not_a_random_forward(bench: Bench) -> None:
     """Two calls with the same seed differ."""
-    found = {each.name for each in bench.repeat(Counting(bench.inner), GREEDY).diagnostics}
-    assert "kept-state" in found
-    assert "random-forward" not in found
+    names = {finding.name for finding in bench.repeat(Counting(bench.inner), GREEDY).diagnostics}
+    assert "kept-state" in names
+    assert "random-forward" not in names
 
 
 def test_an_attack_that_does_nothing_is_found_out(bench: Bench) -> None:
     """It has no effect, and random flips are stronger."""
     repeat = bench.repeat(Plain(bench.inner), "modification/greedy+used=0.0+budget=1.0")
-    found = {each.name for each in repeat.diagnostics}
-    assert {"no-effect", "random-stronger", "transfer-stronger"} <= found
+    names = {finding.name for finding in repeat.diagnostics}
+    assert {"no-effect", "random-stronger", "transfer-stronger"} <= names
     assert repeat.method == "transferred"
 
 
@@ -356,9 +360,9 @@ def test_an_attack_on_features_is_judged_by_their_gradient(bench: Bench, structu
             return super().forward(x.detach(), edge_index, edge_weight)
 
     repeat = bench.repeat(Blind(bench.inner), f"modification/pgd+white-box+structure={structure}")
-    found = {each.name: each.text for each in repeat.diagnostics}
-    assert "features" in found["no-gradient"]
-    assert structure == "rnd" or "random-stronger" not in found
+    texts = {finding.name: finding.text for finding in repeat.diagnostics}
+    assert "features" in texts["no-gradient"]
+    assert structure == "rnd" or "random-stronger" not in texts
     assert repeat.spent["modified_nodes"]
 
 

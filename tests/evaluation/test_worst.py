@@ -31,7 +31,7 @@ def test_the_worst_is_the_minimum_and_each_targets_worst_is_no_better(
 ) -> None:
     """A target counts as right if every attack leaves it right."""
     bits = np.array(rights)
-    members = [(f"a{place}", repeat(right)) for place, right in enumerate(bits)]
+    members = [(f"a{index}", repeat(right)) for index, right in enumerate(bits)]
     worst = worst_of(members, TARGETS)
     assert worst.victim.attacked == bits.mean(axis=1).min()
     assert worst.member == f"a{bits.sum(axis=1).argmin()}"
@@ -48,5 +48,5 @@ def test_what_is_known_of_the_model_is_kept_and_of_weaker_attacks_is_not() -> No
     )
     strong = replace(repeat(np.zeros(TARGETS, bool)), diagnostics=(finding("budget-unused", 0.5),))
     worst = worst_of([("weak", weak), ("strong", strong)], TARGETS)
-    assert [each.name for each in worst.diagnostics] == ["budget-unused", "no-gradient"]
+    assert [diagnostic.name for diagnostic in worst.diagnostics] == ["budget-unused", "no-gradient"]
     assert worst.method == "black-box"

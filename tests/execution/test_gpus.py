@@ -31,7 +31,7 @@ def test_the_drivers_list_is_read() -> None:
     first, second = "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f", parse_listed(PLAIN)[1]
     assert parse_listed(PLAIN) == [first, second]
     slices = parse_listed(SLICED)
-    assert [each[:12] for each in slices] == ["MIG-c7384736", "MIG-a28ad590", "GPU-a4a8d7b0"]
+    assert [gpu[:12] for gpu in slices] == ["MIG-c7384736", "MIG-a28ad590", "GPU-a4a8d7b0"]
     assert parse_listed("No devices found.") == []
 
 

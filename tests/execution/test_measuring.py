@@ -97,48 +97,48 @@ def measuring(calls: Imitation) -> Measuring:
     on = ModelOnDataset(
         ModelSpec(label="m", target="pkg:build", args={}), datasets.find("synthetic-cora")
     )
-    made = Measuring(calls, Setup(store=None, device="cpu", selected=PAIRS), lambda _: on)
-    made.plan(dict.fromkeys((RND, PGD, WORST), 2), {})
-    return made
+    measurements = Measuring(calls, Setup(store=None, device="cpu", selected=PAIRS), lambda _: on)
+    measurements.plan(dict.fromkeys((RND, PGD, WORST), 2), {})
+    return measurements
 
 
 def test_the_worst_is_put_together_from_members_that_were_measured() -> None:
     """None is measured twice, and each repeat has its strongest."""
     calls = Imitation()
-    made = measuring(calls)
+    measurements = measuring(calls)
     assert calls.run == []  # nothing before it is asked for
-    pgd = made.result(PGD, "m", 2).results
-    worst = made.result(WORST, "m", 2).results
-    assert [each.measurement.member for each in worst] == ["pgd", "pgd"]
-    assert [each.perturbation for each in worst] == [each.perturbation for each in pgd]
-    made.result(RND, "m", 2)
-    assert [each for each in calls.run if each[0] == PGD] == [(PGD, 0), (PGD, 1)]
+    pgd = measurements.result(PGD, "m", 2).results
+    worst = measurements.result(WORST, "m", 2).results
+    assert [repeat.measurement.member for repeat in worst] == ["pgd", "pgd"]
+    assert [repeat.perturbation for repeat in worst] == [repeat.perturbation for repeat in pgd]
+    measurements.result(RND, "m", 2)
+    assert [call for call in calls.run if call[0] == PGD] == [(PGD, 0), (PGD, 1)]
     assert WORST not in {case for case, _ in calls.run}
 
 
 def test_a_case_that_fails_raises_its_error_each_time() -> None:
     """And the environments that tasks ran in are known."""
-    made = measuring(Imitation(failing=RND))
+    measurements = measuring(Imitation(failing=RND))
     for _ in range(2):
         with pytest.raises(ModelError, match="its own fault"):
-            made.result(RND, "m", 2)
-    made.result(PGD, "m", 2)
-    assert made.environments == [{"threads": "1"}, {"threads": "2"}]
-    assert list(made.devices) == ["cpu"]
+            measurements.result(RND, "m", 2)
+    measurements.result(PGD, "m", 2)
+    assert measurements.environments == [{"threads": "1"}, {"threads": "2"}]
+    assert list(measurements.devices) == ["cpu"]
 
 
 def test_a_case_in_doubt_is_measured_beside_all_references_and_then_again() -> None:
     """No repeat is measured twice, and each is beside all references."""
     calls = Imitation()
-    made = measuring(calls)
-    first = made.result(PGD, "m", 2)
+    measurements = measuring(calls)
+    first = measurements.result(PGD, "m", 2)
     assert first.further is not None
     beside_all = first.further()
     assert beside_all.further is not None
     enough = beside_all.further()
     assert enough.further is None
-    assert [len(each.results) for each in (first, beside_all, enough)] == [2, 2, ENOUGH]
-    assert [each.measurement.seed for each in enough.results] == [*range(ENOUGH)]
+    assert [len(result.results) for result in (first, beside_all, enough)] == [2, 2, ENOUGH]
+    assert [repeat.measurement.seed for repeat in enough.results] == [*range(ENOUGH)]
     assert calls.run == [(PGD, seed) for seed in range(ENOUGH)]
     assert calls.beside == [(PGD, seed) for seed in range(ENOUGH)]
     assert enough.results[-1].perturbation == b"pgd"

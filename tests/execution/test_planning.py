@@ -23,7 +23,7 @@ CASES = [
 
 seconds = st.floats(0, 1e4, allow_subnormal=False)
 runs = st.dictionaries(st.sampled_from(CASES), st.integers(1, 6), min_size=1)
-durations = st.dictionaries(st.sampled_from([each.id for each in CASES]), seconds)
+durations = st.dictionaries(st.sampled_from([case.id for case in CASES]), seconds)
 
 
 @given(runs, durations, st.integers(1, 100))

@@ -37,9 +37,9 @@ def two() -> Iterator[Workers]:
 def test_each_process_sees_one_gpu(two: Workers, tmp_path: Path) -> None:
     """And both run at the same time, none of which is this one."""
     busy = [two.executor.submit(calls.met, str(tmp_path), 2, VISIBLE) for _ in range(2)]
-    found = [each.result(WAIT) for each in busy]
-    assert {gpu for gpu, _ in found} == {"GPU-first", "GPU-second"}
-    assert len({pid for _, pid in found} - {os.getpid()}) == 2
+    results = [future.result(WAIT) for future in busy]
+    assert {gpu for gpu, _ in results} == {"GPU-first", "GPU-second"}
+    assert len({pid for _, pid in results} - {os.getpid()}) == 2
 
 
 def test_what_a_lost_process_wrote_is_kept(two: Workers) -> None:
@@ -73,20 +73,20 @@ class Listing(Executor):
         return self.futures[-1]
 
     def finish(self) -> None:
-        for each in self.futures:
-            each.set_result(None)
+        for future in self.futures:
+            future.set_result(None)
         self.futures.clear()
 
 
-def task_of(seed: int, made: tuple[str, ...] = ()) -> Task:
+def task_of(seed: int, perturbations: tuple[str, ...] = ()) -> Task:
     return Task(
-        step=transfers if made else measure,
+        step=transfers if perturbations else measure,
         setup=Setup(store=None, device="cpu"),
         on=ModelOnDataset(ModelSpec(label="gcn", target="grb_check.models:gcn", args={}), SOURCE),
         cases=(Case("synthetic-cora", "easy", "injection", "pgd+white-box"),),
         seed=seed,
         repeats=2,
-        made=made,
+        made=perturbations,
     )
 
 
@@ -97,9 +97,9 @@ def test_perturbations_are_tried_where_their_victim_is(order: tuple[int, int]) -
     processes = Processes(pools)
     for seed in (0, 1):
         processes.submit(calls.own_process, task_of(seed))
-    assert [len(each.futures) for each in pools] == [1, 1]
-    for each in pools:
-        each.finish()
+    assert [len(executor.futures) for executor in pools] == [1, 1]
+    for listing in pools:
+        listing.finish()
     for seed in order:
         processes.submit(calls.own_process, task_of(seed, ("perturbation",)))
         assert len(pools[seed].futures) == 1
@@ -113,11 +113,11 @@ def test_other_tasks_wait_for_no_process() -> None:
     processes.submit(calls.own_process, task_of(1))
     pools[1].finish()
     processes.submit(calls.own_process, task_of(0))
-    assert [len(each.futures) for each in pools] == [1, 1]
+    assert [len(executor.futures) for executor in pools] == [1, 1]
     pools[0].finish()
     pools[1].finish()
     processes.submit(calls.own_process, task_of(1))
-    assert [len(each.futures) for each in pools] == [0, 1]
+    assert [len(executor.futures) for executor in pools] == [0, 1]
 
 
 STARTS = """

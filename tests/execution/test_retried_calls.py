@@ -50,13 +50,13 @@ class Imitation(Executor):
     def _run(self, future: Future[Any], number: int) -> None:
         with self._lock:
             self._tries[number] = self._tries.get(number, 0) + 1
-        found = self._answer(number, self._tries[number])
+        answer = self._answer(number, self._tries[number])
         with self._lock:
             self._busy -= 1
-        if isinstance(found, BaseException):
-            future.set_exception(found)
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
         else:
-            future.set_result(found)
+            future.set_result(answer)
 
 
 def submitted(calls: Retrying, numbers: Iterable[int]) -> list[Future[Any]]:
@@ -66,10 +66,10 @@ def submitted(calls: Retrying, numbers: Iterable[int]) -> list[Future[Any]]:
 
 @pytest.fixture
 def calls() -> Iterator[list[Retrying]]:
-    made: list[Retrying] = []
-    yield made
-    for each in made:
-        each.close()
+    created: list[Retrying] = []
+    yield created
+    for retrying in created:
+        retrying.close()
 
 
 LOSSES = {
@@ -98,10 +98,10 @@ def test_each_call_ends_with_its_result_or_is_lost_twice(
     workers = Imitation(width, answer)
     calls = Retrying(workers.start)
     futures = submitted(calls, range(8))
-    found = [each.exception(WAIT) or each.result(WAIT) for each in futures]
-    for number, each in enumerate(found):
+    results = [future.exception(WAIT) or future.result(WAIT) for future in futures]
+    for number, result in enumerate(results):
         lost = [number < len(part) and bool(part[number]) for part in (first, second)]
-        assert isinstance(each, LostError) if all(lost) else each == number
+        assert isinstance(result, LostError) if all(lost) else result == number
     assert workers.most <= width
     calls.close()
     assert workers.closed == workers.starts
@@ -120,7 +120,7 @@ def test_suspects_of_a_break_down_are_tried_alone(calls: list[Retrying]) -> None
     workers = Imitation(3, answer)
     calls.append(Retrying(workers.start))
     futures = submitted(calls[0], range(5))
-    assert [each.result(WAIT) for each in (futures[0], *futures[2:])] == [0, 2, 3, 4]
+    assert [future.result(WAIT) for future in (futures[0], *futures[2:])] == [0, 2, 3, 4]
     with pytest.raises(LostError, match=r"^lost twice: again$"):
         futures[1].result(WAIT)
     assert workers.starts == 3  # once more for each time, not for each task
@@ -142,7 +142,7 @@ def test_a_task_that_takes_too_long_is_lost_at_once(
     workers = Imitation(2, answer)
     calls.append(Retrying(workers.start, timeout=600))
     futures = submitted(calls[0], range(4))
-    assert [each.result(WAIT) for each in futures[1:]] == [1, 2, 3]
+    assert [future.result(WAIT) for future in futures[1:]] == [1, 2, 3]
     late.set()
     with pytest.raises(LostError, match="600 s of --grb-timeout"):
         futures[0].result(WAIT)

@@ -63,8 +63,8 @@ def _strange(process: tasks.Process, _: Task) -> Any:
 
 def test_errors_cross_processes() -> None:
     """That of a case with its case; a lack of memory is the task's, to be run again alone."""
-    found = run_task(task(_one_case_fails)).values[CASE]
-    assert isinstance(found, ModelError)
+    error = run_task(task(_one_case_fails)).values[CASE]
+    assert isinstance(error, ModelError)
     strange = run_task(task(_strange)).values[CASE]
     assert "of a user" in str(pickle.loads(pickle.dumps(strange)))
     with pytest.raises(MemoryError, match="the training failed"):

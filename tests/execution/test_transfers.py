@@ -19,13 +19,13 @@ FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", 
 
 def row(case: Case, method: Method, repeats: int = 1) -> CaseRecord:
     """A row of a built-in case."""
-    made = outcome([(0.8, 0.5)] * repeats, [(0.8, 0.5)] * repeats, case)
-    measured = tuple(replace(each, method=method) for each in made.repeats)
+    measured_outcome = outcome([(0.8, 0.5)] * repeats, [(0.8, 0.5)] * repeats, case)
+    measured = tuple(replace(repeat, method=method) for repeat in measured_outcome.repeats)
     return CaseRecord(
         id=case.id,
         node_id=node_id_of(case),
         result="pass",
-        outcome=replace(made, repeats=measured),
+        outcome=replace(measured_outcome, repeats=measured),
     )
 
 
@@ -35,12 +35,12 @@ def results(of: CaseRecord, content: bytes) -> list[RepeatResult]:
     return [
         RepeatResult(
             facts=FACTS,
-            measurement=each,
+            measurement=repeat,
             warnings=(),
             attacked_by=(),
-            perturbation=content and content + bytes([each.seed]),
+            perturbation=content and content + bytes([repeat.seed]),
         )
-        for each in of.outcome.repeats
+        for repeat in of.outcome.repeats
     ]
 
 
@@ -54,13 +54,19 @@ ELSEWHERE = row(Case("d", "hard", "injection", "rnd", "a"), "black-box", 2)
 def tried(*rows: CaseRecord, contents: Mapping[str, bytes]) -> list[tuple[str, int, list[bytes]]]:
     """What is tried: the model, the repeat, and the perturbations."""
     transfers, seen = Transfers(), []
-    for each in rows:
-        transfers.add(each.case, results(each, contents.get(each.case.id, b"")))
+    for record in rows:
+        transfers.add(record.case, results(record, contents.get(record.case.id, b"")))
 
     def note(tryings: Sequence[TransferTrial]) -> list[Any]:
         for trying in tryings:
             (case,) = trying.own
-            seen.append((case.model, trying.seed, [each.perturbation for each in trying.made]))
+            seen.append(
+                (
+                    case.model,
+                    trying.seed,
+                    [perturbation.perturbation for perturbation in trying.made],
+                )
+            )
         return [(trying, {}) for trying in tryings]
 
     transfers.findings(rows, note)
@@ -90,8 +96,8 @@ def test_each_model_meets_the_perturbations_of_others_in_the_same_repeat() -> No
 def test_a_model_that_fails_is_named_and_the_others_are_tried() -> None:
     """The run has its figures; what it lacks is said."""
     transfers = Transfers()
-    for each in (ADAPTIVE, OTHER):
-        transfers.add(each.case, results(each, each.case.id.encode()))
+    for record in (ADAPTIVE, OTHER):
+        transfers.add(record.case, results(record, record.case.id.encode()))
 
     def fails(tryings: Sequence[TransferTrial]) -> Iterator[Any]:
         for trying in tryings:
@@ -99,8 +105,8 @@ def test_a_model_that_fails_is_named_and_the_others_are_tried() -> None:
             error = ModelError("too many nodes")
             yield trying, error if case.model == "a" else {case: finding("transfer-stronger", 0.3)}
 
-    found = transfers.findings([ADAPTIVE, OTHER], fails)
-    assert set(found) == {(OTHER.case, 0), (OTHER.case, 1)}
+    findings = transfers.findings([ADAPTIVE, OTHER], fails)
+    assert set(findings) == {(OTHER.case, 0), (OTHER.case, 1)}
     assert transfers.untried == ["perturbations were not tried on a: too many nodes"] * 2
 
 
@@ -108,8 +114,8 @@ def test_resumed_cases_are_counted() -> None:
     """Their perturbations are not known any more; `worst` never has one."""
     transfers = Transfers()
     worst = row(Case("d", "easy", "injection", "worst", "a"), "adaptive")
-    for each in (ADAPTIVE, OTHER, worst):
-        transfers.add(each.case, results(each, b""))
+    for record in (ADAPTIVE, OTHER, worst):
+        transfers.add(record.case, results(record, b""))
     assert transfers.findings([ADAPTIVE, OTHER, worst], lambda _: ()) == {}
     assert transfers.untried == [
         "perturbations of 2 cases of an interrupted run were not tried on other models"

@@ -122,7 +122,7 @@ def count_units(perturbation: Perturbation, num_nodes: int) -> int:
     new, other = perturbation.injected_edges
     linked = set(new.tolist()) | set((other - num_nodes).tolist())
     alone = set(range(perturbation.injected_x.shape[0])) - linked
-    return sum(each.shape[1] for each in edges) + perturbation.modified_nodes.numel() + len(alone)
+    return sum(links.shape[1] for links in edges) + perturbation.modified_nodes.numel() + len(alone)
 
 
 def checked(
@@ -130,11 +130,11 @@ def checked(
 ) -> tuple[CounterExample, Perturbation]:
     small = smallest(stage, whole, CaseLimits(drop=limit))
     assert small is not None
-    found, part = small
-    assert drop_of(stage, part) == pytest.approx(found.drop)
-    assert found.drop > limit
-    assert found.units_after == count_units(part, stage.graph.num_nodes)
-    assert found.units_after <= found.units_before
+    example, part = small
+    assert drop_of(stage, part) == pytest.approx(example.drop)
+    assert example.drop > limit
+    assert example.units_after == count_units(part, stage.graph.num_nodes)
+    assert example.units_after <= example.units_before
     return small
 
 
@@ -145,15 +145,15 @@ def test_a_small_injection_still_breaks_the_limit_and_no_link_can_go(
 ) -> None:
     """The injected nodes that remain are from the whole perturbation, renumbered."""
     whole = injection(seed=seed)
-    found, part = checked(replay(), whole, limit)
+    example, part = checked(replay(), whole, limit)
     generous = Threat(
         **ANYTHING, injected_nodes=6, edges_per_injected_node=9, feature_range=(-99.0, 99.0)
     )
     verify(part, DATASET.graph, generous)
-    assert found.minimal
-    links = [("link", place) for place in range(part.injected_edges.shape[1])]
-    for place in range(len(links)):
-        fewer = _part(part, links[:place] + links[place + 1 :], NODES)
+    assert example.minimal
+    links = [("link", position) for position in range(part.injected_edges.shape[1])]
+    for index in range(len(links)):
+        fewer = _part(part, links[:index] + links[index + 1 :], NODES)
         assert drop_of(replay(), fewer) <= limit
     assert bool(_linked(part, NODES).all())
     assert {tuple(row) for row in part.injected_x.tolist()} <= {
@@ -169,12 +169,12 @@ def test_a_small_modification_is_a_part_of_the_whole_that_breaks_the_limit(
 ) -> None:
     """Added edges, removed edges and features: each remaining one is needed."""
     whole = modification(seed=seed)
-    found, part = checked(replay(), whole, limit)
+    example, part = checked(replay(), whole, limit)
     for name in ("added_edges", "removed_edges"):
         columns = {tuple(pair) for pair in getattr(part, name).T.tolist()}
         assert columns <= {tuple(pair) for pair in getattr(whole, name).T.tolist()}
     assert set(part.modified_nodes.tolist()) <= set(whole.modified_nodes.tolist())
-    assert found.minimal
+    assert example.minimal
     for name in ("added_edges", "removed_edges"):
         pairs = getattr(part, name)
         for left_out in range(pairs.shape[1]):
@@ -207,9 +207,9 @@ def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
 def test_a_model_without_gradients_is_shrunk_too(whole: Perturbation) -> None:
     """In the given order, and the result is still 1-minimal."""
     numpys = replay_of(Fitted(forward_gradient=False), DATASET.graph, Threat(**ANYTHING))
-    found, _ = checked(numpys, whole, 0.1)
-    assert found.minimal
-    assert found.units_after < found.units_before / 2
+    example, _ = checked(numpys, whole, 0.1)
+    assert example.minimal
+    assert example.units_after < example.units_before / 2
 
 
 def test_edges_of_a_set_of_graphs() -> None:
@@ -221,10 +221,10 @@ def test_edges_of_a_set_of_graphs() -> None:
     assert drop_of(stage, Perturbation()) == 0
     rings = int((graph.y == 0).sum())
     assert drop_of(stage, whole) == pytest.approx(rings / stage.targets.numel())
-    found, part = checked(stage, whole, 4.5 / stage.targets.numel())
-    assert (found.units_after, found.minimal) == (5, True)
+    example, part = checked(stage, whole, 4.5 / stage.targets.numel())
+    assert (example.units_after, example.minimal) == (5, True)
     assert graph.batch[part.removed_edges[0]].unique().numel() == 5
-    assert [(each.label, each.before, each.after) for each in found.flipped] == [(0, 0, 1)] * 5
+    assert [(flip.label, flip.before, flip.after) for flip in example.flipped] == [(0, 0, 1)] * 5
 
 
 def graph_stage(dataset: GraphDataset) -> Replay:

@@ -71,9 +71,12 @@ def test_another_head_or_array_is_refused_or_still_evidence(tmp_path: Path, how_
         if evidence is None:
             continue
         read_back += 1
-        assert all(0.0 <= each.drop <= 1.0 or each.drop < 0 for each in evidence.repeats)
-        for each in evidence.repeats:
-            _verified(each.perturbation)
+        assert all(
+            0.0 <= saved_repeat.drop <= 1.0 or saved_repeat.drop < 0
+            for saved_repeat in evidence.repeats
+        )
+        for attacked_repeat in evidence.repeats:
+            _verified(attacked_repeat.perturbation)
         assert found(tmp_path / "again.npz", encode(evidence)) is not None
     assert 0 < read_back < how_many
 

@@ -57,11 +57,11 @@ def evidence(*perturbations: Perturbation, **changes: object) -> Evidence:
             method="black-box",
             member="",
             weights="a1b2",
-            perturbation=each,
+            perturbation=perturbation,
         )
-        for seed, each in enumerate(perturbations)
+        for seed, perturbation in enumerate(perturbations)
     ]
-    made = Evidence(
+    saved = Evidence(
         case=CASE,
         model=SavedModel(name="build", target="mypkg:build", args={"sizes": [1, 2], "act": "a b"}),
         data=SavedDataset(
@@ -79,26 +79,26 @@ def evidence(*perturbations: Perturbation, **changes: object) -> Evidence:
         device="cpu",
         repeats=tuple(repeats),
     )
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(saved, **changes)  # type: ignore[arg-type]
 
 
 @in_folder
 @given(st.lists(attacked(), min_size=1, max_size=3))
 def test_evidence_comes_back_as_it_was(tmp_path: Path, made: list) -> None:
     """Every tensor and figure is the same, to the bit."""
-    kept = evidence(*(perturbation for _, _, perturbation in made))
+    original = evidence(*(perturbation for _, _, perturbation in made))
     path = tmp_path / "folder" / "kept.npz"
-    write(path, kept)
-    found = read(path)
-    assert encode(found) == encode(kept)
-    for before, after in zip(kept.repeats, found.repeats, strict=True):
+    write(path, original)
+    result = read(path)
+    assert encode(result) == encode(original)
+    for before, after in zip(original.repeats, result.repeats, strict=True):
         assert (before.drop, before.perturbation.notes) == (after.drop, after.perturbation.notes)
         pairs = zip(before.perturbation.tensors(), after.perturbation.tensors(), strict=True)
         assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in pairs)
-    whole = replace(found, repeats=kept.repeats)
-    assert whole == kept
+    whole = replace(result, repeats=original.repeats)
+    assert whole == original
     assert (path.parent / ".gitignore").read_text() == "*\n"
-    assert sorted(each.name for each in path.parent.iterdir()) == [".gitignore", "kept.npz"]
+    assert sorted(file.name for file in path.parent.iterdir()) == [".gitignore", "kept.npz"]
 
 
 def test_arguments_of_a_model_keep_their_types(tmp_path: Path) -> None:
@@ -248,16 +248,16 @@ def failure(node_id: str = "grb::a", name: str = "build", case=CASE) -> FailedTe
 
 def test_the_command_can_be_pasted() -> None:
     """It is quoted for a shell, and its arguments are read back unchanged."""
-    kept = evidence(Perturbation())
-    here = Path("/work")
-    command = replay_command(here / "a folder" / "x.npz", kept, here)
+    saved = evidence(Perturbation())
+    folder = Path("/work")
+    command = replay_command(folder / "a folder" / "x.npz", saved, folder)
     assert command == (
         "python -m grb_check replay 'a folder/x.npz' --grb-model mypkg:build --grb-model-args "
         "'sizes=[1, 2],act='\"'\"'a b'\"'\"''"
     )
-    text = ",".join(f"{name}={value!r}" for name, value in kept.model.args.items())
-    assert parse_model_args(text) == kept.model.args
-    unnamed = replace(kept, model=SavedModel(name="fixture"))
-    assert replay_command(Path("x.npz"), unnamed, here).endswith(
+    text = ",".join(f"{name}={value!r}" for name, value in saved.model.args.items())
+    assert parse_model_args(text) == saved.model.args
+    unnamed = replace(saved, model=SavedModel(name="fixture"))
+    assert replay_command(Path("x.npz"), unnamed, folder).endswith(
         "x.npz --grb-model pkg.module:attr"
     )

@@ -18,9 +18,9 @@ def shrunk(
     return shrink(units, breaks, most_tests=most_tests, most_seconds=1e9)
 
 
-def one_minimal(found: Shrunk[int], breaks) -> bool:
+def one_minimal(result: Shrunk[int], breaks) -> bool:
     return not any(
-        breaks([each for each in found.units if each != left_out]) for left_out in found.units
+        breaks([unit for unit in result.units if unit != left_out]) for left_out in result.units
     )
 
 
@@ -29,9 +29,9 @@ def test_what_is_needed_is_all_that_is_left(size: int, data: st.DataObject) -> N
     """If exactly the supersets of a set break, that set is the result, in its order."""
     units = data.draw(st.permutations(range(size)))
     needed = set(data.draw(st.lists(st.sampled_from(range(size)))) if size else [])
-    found = shrunk(units, lambda part: needed <= set(part))
-    assert found.units == tuple(each for each in units if each in needed)
-    assert found.minimal
+    result = shrunk(units, lambda part: needed <= set(part))
+    assert result.units == tuple(unit for unit in units if unit in needed)
+    assert result.minimal
 
 
 @given(st.integers(0, 9), st.data())
@@ -50,8 +50,8 @@ def test_any_predicate_is_still_broken_and_no_single_unit_can_go(
     def breaks(part: Sequence[int]) -> bool:
         return frozenset(part) in breaking
 
-    found = shrunk(range(size), breaks)
-    assert breaks(found.units)
-    assert found.minimal
-    assert one_minimal(found, breaks)
-    assert list(found.units) == sorted(found.units)
+    result = shrunk(range(size), breaks)
+    assert breaks(result.units)
+    assert result.minimal
+    assert one_minimal(result, breaks)
+    assert list(result.units) == sorted(result.units)

@@ -32,7 +32,8 @@ VALUES = st.recursive(
 def shown_raw(text: str, allowed: str = "") -> bool:
     """Whether a terminal would obey a character of the text rather than show it."""
     return any(
-        unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp") for each in text.replace(allowed, "")
+        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        for character in text.replace(allowed, "")
     )
 
 
@@ -58,12 +59,12 @@ def test_whatever_the_nesting(value: Any) -> None:
 
     def texts(part: Any) -> list[str]:
         if isinstance(part, dict):
-            return [each for pair in part.items() for item in pair for each in texts(item)]
-        return [each for item in part for each in texts(item)] if isinstance(part, list) else [part]
+            return [text for pair in part.items() for item in pair for text in texts(item)]
+        return [text for item in part for text in texts(item)] if isinstance(part, list) else [part]
 
     try:
-        made = fit_all({"x": value})
+        fitted = fit_all({"x": value})
     except ValueError:  # two names would become one
         return
-    found = [each for each in texts(made) if isinstance(each, str)]
-    assert not any(shown_raw(each.replace("\t", ""), allowed="\n") for each in found)
+    strings = [text for text in texts(fitted) if isinstance(text, str)]
+    assert not any(shown_raw(text.replace("\t", ""), allowed="\n") for text in strings)

@@ -28,9 +28,9 @@ def test_head_and_arrays_come_back() -> None:
 def test_every_other_byte_is_noticed(data: st.DataObject) -> None:
     """A changed bit anywhere, and a missing end."""
     content = seal(HEAD, ARRAYS)
-    place = data.draw(st.integers(0, len(content) - 1))
+    index = data.draw(st.integers(0, len(content) - 1))
     bit = 1 << data.draw(st.integers(0, 7))
-    changed = content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :]
-    for other in (changed, content[:place]):
+    changed = content[:index] + bytes([content[index] ^ bit]) + content[index + 1 :]
+    for other in (changed, content[:index]):
         with pytest.raises(Unreadable):
             unseal(other)

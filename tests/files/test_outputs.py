@@ -83,12 +83,12 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int, str]]:
 def test_files_are_replaced_behind_links(tmp_path: Path, target: Callable[[Path], Path]) -> None:
     """Links stay, the file that they lead to has the content, and nothing else lies there."""
     path = target(tmp_path)
-    links = {each: os.readlink(each) for each in tmp_path.rglob("*") if each.is_symlink()}
+    links = {link: os.readlink(link) for link in tmp_path.rglob("*") if link.is_symlink()}
     write_output(path, NEW)
     assert path.read_bytes() == NEW
-    assert {each: os.readlink(each) for each in links} == links
-    files = [each for each in tmp_path.rglob("*") if each.is_file() and not each.is_symlink()]
-    assert [each.read_bytes() for each in files] == [NEW]
+    assert {link: os.readlink(link) for link in links} == links
+    files = [file for file in tmp_path.rglob("*") if file.is_file() and not file.is_symlink()]
+    assert [file.read_bytes() for file in files] == [NEW]
     assert not is_stream(path)
 
 
@@ -129,8 +129,8 @@ def test_paths_that_cannot_be_written_are_refused(
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").touch()
     (tmp_path / "circle").symlink_to("circle")
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind("socket")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind("socket")
     before = snapshot(tmp_path)
     expected = f"--grb-json {name!r} cannot be written: {why}"
     with pytest.raises(UsageError, match=f"^{re.escape(expected)}"):

@@ -76,13 +76,13 @@ def test_numbers_that_json_lacks_are_not_written() -> None:
 @given(st.data())
 def test_changed_bytes_are_refused_or_change_nothing(data: st.DataObject) -> None:
     raw = bytearray(encode(KIND, CONTENT, "1.0").encode())
-    place = data.draw(st.integers(min_value=0, max_value=len(raw) - 1))
-    raw[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    index = data.draw(st.integers(min_value=0, max_value=len(raw) - 1))
+    raw[index : index + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     try:
-        found = decode(KIND, bytes(raw), "it")
+        result = decode(KIND, bytes(raw), "it")
     except UsageError:
         return
-    assert found == CONTENT
+    assert result == CONTENT
 
 
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:

@@ -41,53 +41,56 @@ def outcomes(draw: st.DrawFn) -> Outcome:
     """An outcome of one to four repeats against three references that have learned the data."""
     count = draw(st.integers(1, 4))
     figures = [draw(st.lists(pairs(), min_size=count, max_size=count)) for _ in range(4)]
-    made = outcome(figures[0], figures[1], gat=figures[2], sage=figures[3])
-    return replace(made, majority=draw(st.integers(1, 22)) / TARGETS)  # all have learned
+    case_outcome = outcome(figures[0], figures[1], gat=figures[2], sage=figures[3])
+    return replace(case_outcome, majority=draw(st.integers(1, 22)) / TARGETS)  # all have learned
 
 
-def mean_excess(made: Outcome, name: str) -> float:
-    return made.drop - statistics.fmean(made.references[name].drops)
+def mean_excess(case_outcome: Outcome, name: str) -> float:
+    return case_outcome.drop - statistics.fmean(case_outcome.references[name].drops)
 
 
-def width(made: Outcome, name: str) -> float:
+def width(case_outcome: Outcome, name: str) -> float:
     """The half-width of the interval against one reference alone."""
-    alone = [replace(each, references={"gcn": each.references[name]}) for each in made.repeats]
-    return default_limit(replace(made, repeats=tuple(alone))).width
+    alone = [
+        replace(repeat, references={"gcn": repeat.references[name]})
+        for repeat in case_outcome.repeats
+    ]
+    return default_limit(replace(case_outcome, repeats=tuple(alone))).width
 
 
 def test_the_interval_is_students_t_with_a_moderated_variance() -> None:
     """The formula of the module, for three repeats with a variance of 0.01 and one reference."""
-    made = outcome([(1.0, 0.5), (1.0, 0.6), (1.0, 0.7)], [(1.0, 0.9)] * 3)
+    case_outcome = outcome([(1.0, 0.5), (1.0, 0.6), (1.0, 0.7)], [(1.0, 0.9)] * 3)
 
     def binomial(lost: int) -> float:
         share = (lost + 1) / (TARGETS + 2)
         return share * (1 - share) / TARGETS
 
-    def moderated(prior: float, own: float) -> float:
-        return (PRIOR_FREEDOM * PRIOR_SCALE * prior + 2 * own) / (PRIOR_FREEDOM + 2)
+    def moderated(prior: float, variance: float) -> float:
+        return (PRIOR_FREEDOM * PRIOR_SCALE * prior + 2 * variance) / (PRIOR_FREEDOM + 2)
 
     victim = moderated(statistics.fmean(map(binomial, (50, 40, 30))), 0.01)
     reference = moderated(binomial(10), 0.0)
     quantile = student.ppf(1 - ALPHA, PRIOR_FREEDOM + 2)
-    found = default_limit(made)
-    assert found.width == pytest.approx(quantile * math.sqrt((victim + reference) / 3), rel=1e-6)
-    assert found.value == pytest.approx(0.1 + DROP_MARGIN + found.width, rel=1e-6)
+    limit = default_limit(case_outcome)
+    assert limit.width == pytest.approx(quantile * math.sqrt((victim + reference) / 3), rel=1e-6)
+    assert limit.value == pytest.approx(0.1 + DROP_MARGIN + limit.width, rel=1e-6)
 
 
 def test_shipped_references_are_known_better_than_those_of_three_repeats() -> None:
     """The number of their trainings counts, and they take the place of measured ones."""
-    made = outcome([(1.0, 0.5)] * 3, [(1.0, 0.9)] * 3)
-    bare = tuple(replace(each, references={}) for each in made.repeats)
+    case_outcome = outcome([(1.0, 0.5)] * 3, [(1.0, 0.9)] * 3)
+    bare = tuple(replace(repeat, references={}) for repeat in case_outcome.repeats)
     known = Reference(clean=(1.0,) * 20, attacked=(0.9,) * 20)
-    shipped = replace(made, repeats=bare, shipped={"gcn": known, "mlp": known})
-    assert shipped.reference_drop == pytest.approx(made.reference_drop)
-    assert 0 < default_limit(shipped).width < default_limit(made).width
+    shipped = replace(case_outcome, repeats=bare, shipped={"gcn": known, "mlp": known})
+    assert shipped.reference_drop == pytest.approx(case_outcome.reference_drop)
+    assert 0 < default_limit(shipped).width < default_limit(case_outcome).width
 
 
 def test_a_model_that_ignores_the_graph_sets_no_limit() -> None:
     """It is a mark beside the figures, and no undefended model of graphs."""
-    made = outcome([(1.0, 0.5)] * 3, [(1.0, 0.9)] * 3, mlp=[(1.0, 0.1)] * 3)
-    assert default_limit(made).reference == "gcn"
+    case_outcome = outcome([(1.0, 0.5)] * 3, [(1.0, 0.9)] * 3, mlp=[(1.0, 0.1)] * 3)
+    assert default_limit(case_outcome).reference == "gcn"
 
 
 def test_more_targets_do_not_make_trainings_more_alike() -> None:
@@ -99,32 +102,32 @@ def test_more_targets_do_not_make_trainings_more_alike() -> None:
 @given(outcomes())
 def test_the_limit_is_the_largest_over_the_references(made: Outcome) -> None:
     """Drop, margin and half-width of each."""
-    found = default_limit(made)
-    each = {
+    limit = default_limit(made)
+    totals = {
         name: statistics.fmean(made.references[name].drops) + width(made, name)
         for name in ("gcn", "gat", "sage")
     }
-    assert found.value == pytest.approx(max(each.values()) + DROP_MARGIN)
-    assert each[found.reference] == max(each.values())
+    assert limit.value == pytest.approx(max(totals.values()) + DROP_MARGIN)
+    assert totals[limit.reference] == max(totals.values())
 
 
 @given(outcomes())
 def test_a_case_fails_iff_it_is_clearly_worse_than_every_reference(made: Outcome) -> None:
     """Each lower end of the intervals is above the margin."""
     lower = [mean_excess(made, name) - width(made, name) for name in ("gcn", "gat", "sage")]
-    if all(abs(each - DROP_MARGIN) > 1e-9 for each in lower):
+    if all(abs(bound - DROP_MARGIN) > 1e-9 for bound in lower):
         failed = judge(made, Gate(min_clean=0.0)).result == "fail"
-        assert failed == all(each > DROP_MARGIN for each in lower)
+        assert failed == all(bound > DROP_MARGIN for bound in lower)
 
 
 @given(outcomes())
 def test_a_limit_that_could_not_fail_is_none(made: Outcome) -> None:
     """A model that predicts the majority class under attack would pass it; a failure stays one."""
-    verdict, found = judge(made, Gate(min_clean=0.0)), default_limit(made)
+    verdict, limit = judge(made, Gate(min_clean=0.0)), default_limit(made)
     lost = relative_drop(made.clean, made.majority)
-    assert verdict.unlimited == (made.drop <= found.value and found.value >= lost)
-    assert verdict.limit == (None if verdict.unlimited else found.value)
-    assert verdict.passed == (made.drop <= found.value)
+    assert verdict.unlimited == (made.drop <= limit.value and limit.value >= lost)
+    assert verdict.limit == (None if verdict.unlimited else limit.value)
+    assert verdict.passed == (made.drop <= limit.value)
 
 
 @given(outcomes(), st.integers(2, 400))
@@ -148,19 +151,19 @@ def test_the_order_of_repeats_and_references_plays_no_part(made: Outcome, draw: 
 
 def test_a_limit_that_could_not_fail_is_not_shown() -> None:
     """References that lose almost all of it, and a model that loses a little less."""
-    made = outcome([(0.8, 0.2)] * 3, [(0.8, 0.12)] * 3)
-    assert default_limit(made).value >= 1 - MAJORITY / 0.8
-    verdict = judge(made, Gate())
+    case_outcome = outcome([(0.8, 0.2)] * 3, [(0.8, 0.12)] * 3)
+    assert default_limit(case_outcome).value >= 1 - MAJORITY / 0.8
+    verdict = judge(case_outcome, Gate())
     assert (verdict.result, verdict.limit, verdict.unlimited) == ("pass", None, True)
     assert verdict.message.startswith("drop 75.0%, no limit (clean 80.0% -> attacked 20.0%)")
-    assert judge(made, Gate(max_drop=0.9)).limit == 0.9
+    assert judge(case_outcome, Gate(max_drop=0.9)).limit == 0.9
 
 
 def test_a_model_beyond_a_limit_that_a_lost_model_passes_still_fails() -> None:
     """It loses what it had to the last target, and the references do not."""
-    made = outcome([(0.8, 0.0)] * 5, [(0.8, 0.2)] * 5)
-    made = replace(made, majority=0.3)
-    verdict = judge(made, Gate())
+    case_outcome = outcome([(0.8, 0.0)] * 5, [(0.8, 0.2)] * 5)
+    case_outcome = replace(case_outcome, majority=0.3)
+    verdict = judge(case_outcome, Gate())
     assert verdict.limit is not None
     assert verdict.limit >= 1 - 0.3 / 0.8
     assert verdict.result == "fail"
@@ -169,10 +172,10 @@ def test_a_model_beyond_a_limit_that_a_lost_model_passes_still_fails() -> None:
 def test_a_reference_that_has_learned_nothing_makes_no_limit() -> None:
     """It has nothing to lose; two classes, 57 % of the targets in one of them."""
     model, robust, unlearned = [(0.86, 0.6)] * 6, [(0.8, 0.79)] * 6, [(0.433, 0.43)] * 6
-    made = replace(outcome(model, unlearned, gin=unlearned), majority=0.57)
-    assert default_limit(made) is None
-    assert (made.unlearned, made.undefended) == (("gcn", "gin"), None)
-    verdict = judge(made, Gate())
+    case_outcome = replace(outcome(model, unlearned, gin=unlearned), majority=0.57)
+    assert default_limit(case_outcome) is None
+    assert (case_outcome.unlearned, case_outcome.undefended) == (("gcn", "gin"), None)
+    verdict = judge(case_outcome, Gate())
     assert (verdict.result, verdict.limit, verdict.unlimited) == ("pass", None, True)
     assert "no reference has learned the data" in verdict.rule
     other = replace(outcome(model, unlearned, gin=robust), majority=0.57)
@@ -185,8 +188,8 @@ def test_other_references_are_measured_if_the_first_has_learned_nothing() -> Non
     model, unlearned = [(0.86, 0.6)] * 3, [(0.433, 0.43)] * 3
     first = replace(outcome(model, unlearned), majority=0.57)
     both = replace(outcome(model, unlearned, gin=unlearned), majority=0.57)
-    verdict, found = judge_result(result(first, both, first), Gate())
-    assert found.outcome is both
+    verdict, used = judge_result(result(first, both, first), Gate())
+    assert used.outcome is both
     assert verdict.unlimited
     _, alone = judge_result(result(first, first, both), Gate())  # of a graph with one reference
     assert alone.further is not None
@@ -209,16 +212,18 @@ def result(*steps: Outcome) -> CaseResult:
 @given(outcomes(), st.integers(1, 20))
 def test_references_that_are_not_needed_change_no_failure(made: Outcome, cases: int) -> None:
     """A case fails beside all references exactly if it fails when they are asked for one by one."""
-    only = [replace(each, references={"gcn": each.references["gcn"]}) for each in made.repeats]
+    only = [
+        replace(repeat, references={"gcn": repeat.references["gcn"]}) for repeat in made.repeats
+    ]
     beside_gcn = replace(made, repeats=tuple(only))
-    found, used = judge_result(result(beside_gcn, made), Gate(), cases=cases)
+    verdict, used = judge_result(result(beside_gcn, made), Gate(), cases=cases)
     every = judge(made, Gate(), cases=cases)
-    assert (found.result == "fail") == (every.result == "fail")
+    assert (verdict.result == "fail") == (every.result == "fail")
     if used.outcome is made:
-        assert found == every
+        assert verdict == every
     else:
         drop = statistics.fmean(made.references["gcn"].drops)
-        assert found.below_floor or made.drop <= drop + DROP_MARGIN
+        assert verdict.below_floor or made.drop <= drop + DROP_MARGIN
 
 
 WORSE, AS_ROBUST = [(0.8, 0.5)] * 3, [(0.8, 0.7)] * 3
@@ -244,5 +249,5 @@ def test_a_case_beyond_the_margin_is_measured_again_before_it_fails(
     """What decides are all repeats together."""
     once = outcome(first, [(0.8, 0.7)] * 3)
     twice = outcome(first + more, [(0.8, 0.7)] * 6)
-    found, used = judge_result(result(once, once, twice), gate, cases=18)
-    assert (len(used.outcome.repeats), found.result) == (repeats, verdict)
+    judged, used = judge_result(result(once, once, twice), gate, cases=18)
+    assert (len(used.outcome.repeats), judged.result) == (repeats, verdict)

@@ -39,14 +39,14 @@ def test_a_case_has_the_reasons_of_all_lines_that_match_it(
     lines: list[ExpectedFailure], shuffle: random.Random
 ) -> None:
     """In every order, and whether or not a line is given twice; a line alone says as much."""
-    found = reasons(lines, CASES, "gcn")
+    matched = reasons(lines, CASES, "gcn")
     mixed = [*lines, *lines]
     shuffle.shuffle(mixed)
-    assert reasons(mixed, CASES, "gcn") == found
-    alone = [reasons([each], CASES, "gcn") for each in lines]
+    assert reasons(mixed, CASES, "gcn") == matched
+    alone = [reasons([line], CASES, "gcn") for line in lines]
     for case in CASES:
-        each = {one[case.id] for one in alone if case.id in one}
-        assert found.get(case.id, "") == "; ".join(sorted(each))
+        reasons_of_case = {one[case.id] for one in alone if case.id in one}
+        assert matched.get(case.id, "") == "; ".join(sorted(reasons_of_case))
 
 
 @given(LINES)
@@ -56,8 +56,8 @@ def test_a_line_matches_what_a_threshold_of_its_pattern_matches(
     """With its budget or without, and by the label of a model."""
     for line in lines:
         fitting = {case.id for case in CASES if case.model and case.fits(line.pattern)}
-        found = reasons([line], CASES)
-        assert {each for each in found if each.startswith("gat@")} == fitting
+        matched = reasons([line], CASES)
+        assert {case_id for case_id in matched if case_id.startswith("gat@")} == fitting
 
 
 def test_a_single_model_is_known_by_its_label() -> None:

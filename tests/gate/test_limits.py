@@ -25,9 +25,9 @@ from grb_check.gate.limits import (
 
 def test_an_absolute_limit_is_compared_with_the_mean_drop() -> None:
     """The drop may equal the limit, but not exceed it."""
-    made = outcome([(0.8, 0.6)], [(0.8, 0.8)])
-    assert judge(made, Gate(max_drop=0.2500001)).passed
-    assert not judge(made, Gate(max_drop=0.24)).passed
+    case_outcome = outcome([(0.8, 0.6)], [(0.8, 0.8)])
+    assert judge(case_outcome, Gate(max_drop=0.2500001)).passed
+    assert not judge(case_outcome, Gate(max_drop=0.24)).passed
 
 
 @pytest.mark.parametrize(("method", "passed"), [("", False), ("a test", True)], ids=str)
@@ -35,18 +35,18 @@ def test_a_baseline_without_a_test_does_not_replace_the_default_limit(
     method: str, passed: bool
 ) -> None:
     """As for one repeat of a retrained model; otherwise any loss would pass."""
-    made = outcome([(0.8, 0.1)], [(0.8, 0.8)])
+    case_outcome = outcome([(0.8, 0.1)], [(0.8, 0.8)])
     open_ = Comparison(result="inconclusive", text="nothing is known", method=method)
-    verdict = judge(made, Gate(), open_)
+    verdict = judge(case_outcome, Gate(), open_)
     assert verdict.passed == passed
     assert (verdict.limit is None) == passed
 
 
 def test_the_last_matching_threshold_wins_over_earlier_ones_and_over_max_drop() -> None:
     """General lines first, exceptions after them."""
-    made = outcome([(0.8, 0.4)], [(0.8, 0.8)])
+    case_outcome = outcome([(0.8, 0.4)], [(0.8, 0.8)])
     lines = (Threshold("*", 0.1), Threshold("synthetic-cora/easy/*", 0.6), Threshold("x/*", 0.0))
-    verdict = judge(made, Gate(thresholds=lines, max_drop=0.0))
+    verdict = judge(case_outcome, Gate(thresholds=lines, max_drop=0.0))
     assert verdict.passed
     assert verdict.limit == 0.6
     assert "synthetic-cora/easy/*" in verdict.rule
@@ -54,7 +54,7 @@ def test_the_last_matching_threshold_wins_over_earlier_ones_and_over_max_drop() 
 
 def test_a_threshold_without_a_budget_holds_at_every_budget() -> None:
     """Unless one that names the budget matches, before or after it."""
-    made = outcome([(0.8, 0.4)], [(0.8, 0.8)])
+    case_outcome = outcome([(0.8, 0.4)], [(0.8, 0.8)])
     case = Case("a", "easy", "modification", "prbcd+budget=0.05")
     plain, exact = (
         Threshold("*/modification/prbcd", 0.3),
@@ -62,7 +62,9 @@ def test_a_threshold_without_a_budget_holds_at_every_budget() -> None:
     )
 
     def limit(*thresholds: Threshold) -> float:
-        return judge(replace(made, case=case), Gate(thresholds=thresholds, max_drop=0.0)).limit
+        return judge(
+            replace(case_outcome, case=case), Gate(thresholds=thresholds, max_drop=0.0)
+        ).limit
 
     assert limit(plain) == 0.3
     assert limit(plain, exact) == limit(exact, plain) == 0.6
@@ -73,9 +75,9 @@ def test_a_threshold_without_a_budget_holds_at_every_budget() -> None:
 
 def test_a_threshold_with_a_model_label_holds_for_a_single_model_too() -> None:
     """Its case ids contain no model."""
-    made = outcome([(0.8, 0.4)], [(0.8, 0.8)], model="mine")
-    assert judge(made, Gate(thresholds=(Threshold("mine@*", 0.6),))).passed
-    assert not judge(made, Gate(thresholds=(Threshold("mine@*", 0.4),))).passed
+    case_outcome = outcome([(0.8, 0.4)], [(0.8, 0.8)], model="mine")
+    assert judge(case_outcome, Gate(thresholds=(Threshold("mine@*", 0.6),))).passed
+    assert not judge(case_outcome, Gate(thresholds=(Threshold("mine@*", 0.4),))).passed
 
 
 def test_by_default_a_model_as_robust_as_the_reference_passes() -> None:
@@ -98,18 +100,18 @@ def test_by_default_an_excess_that_the_repeats_do_not_show_passes() -> None:
     """The mean excess is beyond the margin, but it comes from one repeat of three."""
     victim = [(0.8, 0.6), (0.8, 0.6), (0.8, 0.2)]
     reference = [(0.8, 0.6), (0.8, 0.6), (0.8, 0.6)]
-    made = outcome(victim, reference)
-    assert made.drop - made.reference_drop > DROP_MARGIN
-    assert judge(made, Gate()).passed
+    case_outcome = outcome(victim, reference)
+    assert case_outcome.drop - case_outcome.reference_drop > DROP_MARGIN
+    assert judge(case_outcome, Gate()).passed
 
 
 def test_a_constant_predictor_fails_for_its_clean_accuracy() -> None:
     """Its drop is 0, and the message names the clean accuracy."""
-    made = outcome([(0.3, 0.3)] * 3, [(0.8, 0.5)] * 3)
-    verdict = judge(made, Gate(max_drop=0.5))
+    case_outcome = outcome([(0.3, 0.3)] * 3, [(0.8, 0.5)] * 3)
+    verdict = judge(case_outcome, Gate(max_drop=0.5))
     assert not verdict.passed
     assert verdict.message.startswith("clean accuracy 30.0% < floor 60.0%")
-    assert judge(made, Gate(max_drop=0.5, min_clean=0.25)).passed
+    assert judge(case_outcome, Gate(max_drop=0.5, min_clean=0.25)).passed
 
 
 @given(st.integers(1, 100), st.integers(0, 100), st.integers(0, 100))
@@ -161,11 +163,11 @@ def test_a_threshold_that_can_never_apply_is_refused() -> None:
 
 def test_strict_diagnostics_fail_a_case_that_would_pass() -> None:
     """The message names the finding and its page; without the option the case passes."""
-    made = outcome([(0.8, 0.7)], [(0.8, 0.7)])
-    found = replace(made.repeats[0], diagnostics=(finding("no-gradient", 0.5),))
-    made = replace(made, repeats=(found,))
-    assert judge(made, Gate()).passed
-    verdict = judge(made, Gate(strict_diagnostics=True))
+    case_outcome = outcome([(0.8, 0.7)], [(0.8, 0.7)])
+    repeat = replace(case_outcome.repeats[0], diagnostics=(finding("no-gradient", 0.5),))
+    case_outcome = replace(case_outcome, repeats=(repeat,))
+    assert judge(case_outcome, Gate()).passed
+    verdict = judge(case_outcome, Gate(strict_diagnostics=True))
     assert not verdict.passed
     assert verdict.failed_diagnostics == ("no-gradient",)
     assert verdict.message == (
@@ -177,9 +179,9 @@ def test_strict_diagnostics_fail_a_case_that_would_pass() -> None:
 def test_strict_diagnostics_do_not_replace_other_reasons() -> None:
     """A case that fails for its drop reports the drop; one without a finding passes."""
     strict = Gate(strict_diagnostics=True)
-    made = outcome([(0.8, 0.2)], [(0.8, 0.7)])
-    found = replace(made.repeats[0], diagnostics=(finding("no-effect", 0.5),))
-    verdict = judge(replace(made, repeats=(found,)), strict)
+    case_outcome = outcome([(0.8, 0.2)], [(0.8, 0.7)])
+    repeat = replace(case_outcome.repeats[0], diagnostics=(finding("no-effect", 0.5),))
+    verdict = judge(replace(case_outcome, repeats=(repeat,)), strict)
     assert verdict.message.startswith("drop 75.0% > limit")
     assert verdict.failed_diagnostics == ()
     assert judge(outcome([(0.8, 0.7)], [(0.8, 0.7)]), strict).passed
@@ -187,36 +189,38 @@ def test_strict_diagnostics_do_not_replace_other_reasons() -> None:
 
 def test_a_threshold_may_warn() -> None:
     """Above it the test passes with the result `warn`; below it nothing is said."""
-    made = outcome([(0.8, 0.4)], [(0.8, 0.8)])
-    verdict = judge(made, Gate(thresholds=(Threshold("*", 0.3, warn=True),)))
+    case_outcome = outcome([(0.8, 0.4)], [(0.8, 0.8)])
+    verdict = judge(case_outcome, Gate(thresholds=(Threshold("*", 0.3, warn=True),)))
     assert (verdict.result, verdict.passed, verdict.limit) == ("warn", True, 0.3)
     assert verdict.message.startswith("drop 50.0% > limit 30.0%")
-    assert judge(made, Gate(thresholds=(Threshold("*", 0.6, warn=True),))).result == "pass"
+    assert judge(case_outcome, Gate(thresholds=(Threshold("*", 0.6, warn=True),))).result == "pass"
 
 
 @given(st.integers(0, 80), st.integers(-100, 100))
 def test_a_threshold_that_warns_never_fails_a_case(attacked: int, limit: int) -> None:
     """Whatever the drop; other rules still do."""
-    made = outcome([(0.8, attacked / 100)] * 2, [(0.8, 0.8)] * 2)
+    case_outcome = outcome([(0.8, attacked / 100)] * 2, [(0.8, 0.8)] * 2)
     gate = Gate(thresholds=(Threshold("*", limit / 100, warn=True),))
-    assert judge(made, gate).result == ("warn" if made.drop > limit / 100 else "pass")
-    assert judge(made, replace(gate, min_clean=0.9)).result == "fail"
+    assert judge(case_outcome, gate).result == (
+        "warn" if case_outcome.drop > limit / 100 else "pass"
+    )
+    assert judge(case_outcome, replace(gate, min_clean=0.9)).result == "fail"
     worse = Comparison(result="fail", text="worse than before", method="a test")
-    verdict = judge(made, gate, worse)
+    verdict = judge(case_outcome, gate, worse)
     assert (verdict.result, verdict.message.partition(". ")[0]) == ("fail", "worse than before")
 
 
 @pytest.mark.parametrize("method", ["", "a test"])
 def test_an_inconclusive_comparison_fails_where_that_is_asked_for(method: str) -> None:
     """A model must then show that it is no worse; by default it passes."""
-    made = outcome([(0.8, 0.75)] * 3, [(0.8, 0.7)] * 3)
+    case_outcome = outcome([(0.8, 0.75)] * 3, [(0.8, 0.7)] * 3)
     unsure = Comparison(result="inconclusive", text="nothing is known", method=method)
-    assert judge(made, Gate(), unsure).passed
-    verdict = judge(made, Gate(inconclusive="fail"), unsure)
+    assert judge(case_outcome, Gate(), unsure).passed
+    verdict = judge(case_outcome, Gate(inconclusive="fail"), unsure)
     assert (verdict.result, verdict.inconclusive) == ("fail", True)
     assert verdict.message.startswith("nothing is known")
     known = Comparison(result="pass", text="no loss", method="a test")
-    assert judge(made, Gate(inconclusive="fail"), known).passed
+    assert judge(case_outcome, Gate(inconclusive="fail"), known).passed
 
 
 def test_a_threshold_line_may_end_with_warn() -> None:
@@ -228,6 +232,6 @@ def test_a_threshold_line_may_end_with_warn() -> None:
 
 def test_a_drop_just_beyond_a_limit_is_told_apart_from_it() -> None:
     """Not `drop 31.1% > limit 31.1%`."""
-    made = outcome([(0.9, 0.62)], [(0.8, 0.7)])
-    verdict = judge(made, Gate(max_drop=0.3111))
+    case_outcome = outcome([(0.9, 0.62)], [(0.8, 0.7)])
+    verdict = judge(case_outcome, Gate(max_drop=0.3111))
     assert verdict.message.startswith("drop 31.111% > limit 31.110%")

@@ -95,10 +95,10 @@ def test_a_declared_class_has_exact_gradients_of_all_pairs() -> None:
     victim = victim_of(Declared().eval().requires_grad_(False))
     x, targets = torch.randn(4, 4), torch.arange(4)
     pairs = torch.tensor([[0, 0, 0, 1], [1, 2, 3, 2]])
-    found = victim.pair_gradients(x, EDGES, targets, lambda logits: logits.square().sum())
+    gradients = victim.pair_gradients(x, EDGES, targets, lambda logits: logits.square().sum())
     logits_of = victim.with_pairs(x, EDGES, pairs, targets)
-    assert found is not None
+    assert gradients is not None
     assert logits_of is not None
     weights = torch.tensor([1.0, 0.0, 0.0, 1.0], requires_grad=True)
     (expected,) = torch.autograd.grad(logits_of(weights).square().sum(), weights)
-    torch.testing.assert_close(found.at(pairs), expected)
+    torch.testing.assert_close(gradients.at(pairs), expected)

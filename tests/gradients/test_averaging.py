@@ -27,14 +27,14 @@ def by_comparison(edges: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def by_bernoulli(edges: Tensor, generator: torch.Generator) -> Tensor:
-    kept = torch.bernoulli(torch.full((edges.shape[1],), 0.6), generator=generator)
-    return edges[:, kept.bool()]
+    mask = torch.bernoulli(torch.full((edges.shape[1],), 0.6), generator=generator)
+    return edges[:, mask.bool()]
 
 
 def row_by_row(edges: Tensor, generator: torch.Generator) -> Tensor:
-    kept = torch.empty(edges.shape[1]).uniform_(generator=generator) < 0.6
+    mask = torch.empty(edges.shape[1]).uniform_(generator=generator) < 0.6
     source, target = edges
-    return torch.stack([source[kept], target[kept]])
+    return torch.stack([source[mask], target[mask]])
 
 
 def of_pyg(edges: Tensor, generator: torch.Generator) -> Tensor:
@@ -72,7 +72,7 @@ VOTES: dict[str, Callable[[Tensor], Tensor]] = {
     "argmax": lambda logits: functional.one_hot(logits.argmax(-1), CLASSES).float().mean(0),
     "max": lambda logits: functional.one_hot(logits.max(2)[1], CLASSES).sum(0) / 4,
     "mode": lambda logits: functional.one_hot(
-        torch.stack([each.argmax(1) for each in logits]).mode(0).values, CLASSES
+        torch.stack([output.argmax(1) for output in logits]).mode(0).values, CLASSES
     ).float(),
 }
 
@@ -141,6 +141,6 @@ def test_a_vote_has_the_edge_gradient_of_its_average(drop: str, vote: str) -> No
 def test_votes_have_the_gradient_of_all_pairs(vote: str) -> None:
     """It agrees with autograd on pairs, or there would be none."""
     victim = model("dropout_edge", vote)
-    found = victim.pair_gradients(GRAPH.x, GRAPH.edge_index, torch.arange(30), torch.sum)
-    assert found is not None
-    assert found.inputs.shape[1] <= 4 * (8 + 8)
+    gradients = victim.pair_gradients(GRAPH.x, GRAPH.edge_index, torch.arange(30), torch.sum)
+    assert gradients is not None
+    assert gradients.inputs.shape[1] <= 4 * (8 + 8)

@@ -267,8 +267,8 @@ def _pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
     others = torch.stack([torch.arange(1, 41), torch.arange(41, 81)])
     new = torch.cat([others, torch.tensor([[0], [num_nodes - 1]])], dim=1)
     known = undirected(Data(edge_index=edge_index))
-    kept = [pair not in known for pair in zip(*new.tolist(), strict=True)]
-    return torch.cat([forth, new[:, torch.tensor(kept)]], dim=1)
+    is_new = [pair not in known for pair in zip(*new.tolist(), strict=True)]
+    return torch.cat([forth, new[:, torch.tensor(is_new)]], dim=1)
 
 
 PAIRS = _pairs(GRAPH.edge_index, NUM_NODES)
@@ -346,13 +346,13 @@ def test_a_model_that_does_not_allow_it_has_no_map(make: Make) -> None:
 def test_dense_matrices_are_made_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradient of a product with a COO matrix takes an N x N array."""
     targets = torch.arange(3)
-    found = []
+    sizes = []
     for most in (NUM_NODES, NUM_NODES - 1):
         monkeypatch.setattr(edge_weights, "MOST_DENSE_NODES", most)
         for make in (CooOnly, Adj):
             logits_of = _victim(make).with_pairs(GRAPH.x, GRAPH.edge_index, PAIRS, targets)
-            found.append(logits_of is not None)
-    assert found == [True, True, False, True]
+            sizes.append(logits_of is not None)
+    assert sizes == [True, True, False, True]
 
 
 @given(graphs(), st.data())
@@ -360,14 +360,17 @@ def test_a_graph_of_pairs_is_the_graph(graph: Data, data: st.DataObject) -> None
     """With the present pairs chosen it has the same edges; with none, those are removed."""
     every = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
     count = every.shape[1]
-    kept = torch.tensor(
+    selected = torch.tensor(
         data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), dtype=torch.bool
     )
-    pairs = every[:, kept]
-    made = pair_graph(graph.edge_index, pairs, graph.num_nodes)
+    pairs = every[:, selected]
+    graph_of_pairs = pair_graph(graph.edge_index, pairs, graph.num_nodes)
     old, chosen = undirected(graph), set(zip(*pairs.tolist(), strict=True))
-    assert undirected(Data(edge_index=made.real_edges(made.present))) == old
-    assert undirected(Data(edge_index=made.real_edges(~made.present))) == old ^ chosen
-    weights = made.weights(made.present.float())
+    assert undirected(Data(edge_index=graph_of_pairs.real_edges(graph_of_pairs.present))) == old
+    assert (
+        undirected(Data(edge_index=graph_of_pairs.real_edges(~graph_of_pairs.present)))
+        == old ^ chosen
+    )
+    weights = graph_of_pairs.weights(graph_of_pairs.present.float())
     assert weights.sum() == graph.edge_index.shape[1]
-    assert weights.numel() == made.edge_index.shape[1]
+    assert weights.numel() == graph_of_pairs.edge_index.shape[1]

@@ -104,9 +104,11 @@ def check(trials: FlipTrials, victim: Victim, graph, targets: Tensor, rounds) ->
         changed = trials.tried(moves)
         assert torch.equal(changed.owner, changed.owner.sort().values)
         for number in range(moves.count):
-            own = changed.owner == number
-            assert changed.place[own].unique().numel() == int(own.sum())
-            logits = trials.logits().index_copy(0, changed.place[own], changed.logits[own])
+            in_graph = changed.owner == number
+            assert changed.place[in_graph].unique().numel() == int(in_graph.sum())
+            logits = trials.logits().index_copy(
+                0, changed.place[in_graph], changed.logits[in_graph]
+            )
             flipped = edges.flipped(edges.encode(moves.pairs[:, moves.owner == number]))
             torch.testing.assert_close(logits, expected(flipped), rtol=1e-4, atol=1e-4)
         first = moves.pairs[:, moves.owner == 0]
@@ -163,7 +165,7 @@ def test_products_of_computed_weights_are_not_kept() -> None:
     with FixedRows(x, nodes, maps) as fixed:
         computed = nn.functional.linear(fixed.rows, 2 * weight)
         assert maps == {}
-        own = nn.functional.linear(fixed.rows, weight)
+        linear = nn.functional.linear(fixed.rows, weight)
     assert len(maps) == 1
-    torch.testing.assert_close(own, x[nodes] @ weight.T)
-    torch.testing.assert_close(computed, 2 * own)
+    torch.testing.assert_close(linear, x[nodes] @ weight.T)
+    torch.testing.assert_close(computed, 2 * linear)

@@ -76,7 +76,7 @@ class OneByOne(Pooled):
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         parts = zip(unbatch(x, batch), unbatch_edge_index(edge_index, batch), strict=True)
-        return torch.cat([super(OneByOne, self).forward(*each, _zeros(each[0])) for each in parts])
+        return torch.cat([super(OneByOne, self).forward(*part, _zeros(part[0])) for part in parts])
 
 
 def _zeros(x: Tensor) -> Tensor:
@@ -119,9 +119,11 @@ def test_weights_of_pairs_have_gradients(way: str) -> None:
         (gradient,) = torch.autograd.grad(logits_of(ones).square().sum(), ones)
         assert int(gradient.count_nonzero()) > 0.9 * forth.shape[1]
         return
-    found = victim.pair_gradients(graph.x, graph.edge_index, targets, lambda z: z.square().sum())
-    assert found is not None
-    assert found.inputs.shape[0] == graph.x.shape[0]
+    gradients = victim.pair_gradients(
+        graph.x, graph.edge_index, targets, lambda z: z.square().sum()
+    )
+    assert gradients is not None
+    assert gradients.inputs.shape[0] == graph.x.shape[0]
 
 
 def test_a_model_without_batch_is_refused() -> None:

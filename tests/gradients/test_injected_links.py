@@ -49,8 +49,8 @@ def _gin(width: int, hidden: tuple[int, ...], eps: float = 0.0) -> GIN:
 
 def _with_links(graph: Data, weights: Tensor, candidates: Tensor) -> Tensor:
     """The edges of the graph with the links of weight 1."""
-    new, place = weights.nonzero().T
-    links = torch.stack([new + graph.num_nodes, candidates[place]])
+    new, target_index = weights.nonzero().T
+    links = torch.stack([new + graph.num_nodes, candidates[target_index]])
     return torch.cat([graph.edge_index, links, links.flip(0)], dim=1)
 
 

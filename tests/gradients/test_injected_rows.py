@@ -136,13 +136,13 @@ def check_against_whole(module: nn.Module, graph: Attacked, seed: int) -> None:
     compare(logits_of(injected), expected, injected)
 
 
-def compare(found: Tensor, expected: Tensor, *inputs: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
+def compare(result: Tensor, expected: Tensor, *inputs: Tensor) -> None:
+    torch.testing.assert_close(result, expected, rtol=1e-8, atol=1e-8)
     direction = torch.randn(expected.shape, dtype=expected.dtype)
-    for each in inputs:
+    for tensor in inputs:
         found_gradient, gradient = (
-            torch.autograd.grad((logits * direction).sum(), each, retain_graph=True)[0]
-            for logits in (found, expected)
+            torch.autograd.grad((logits * direction).sum(), tensor, retain_graph=True)[0]
+            for logits in (result, expected)
         )
         torch.testing.assert_close(found_gradient, gradient, rtol=1e-6, atol=1e-8)
 
@@ -388,8 +388,8 @@ def test_links_of_weight_one_are_edges(
     logits_of = linked_row_logits(adapter, x, edge_index, count, candidates, targets)
     assert logits_of is not None
     weights = (torch.rand(count, candidates.numel()) < 0.5).double()
-    new, place = weights.nonzero().T
-    links = torch.stack([new + num_nodes, candidates[place]])
+    new, target_index = weights.nonzero().T
+    links = torch.stack([new + num_nodes, candidates[target_index]])
     edges = torch.cat([edge_index, links, links.flip(0)], dim=1)
     injected.requires_grad_()
     expected = adapter(torch.cat([x, injected]), edges)[targets]

@@ -173,9 +173,11 @@ def test_gradients_are_autograds(make: Make, rank: int) -> None:
     victim = victim_of(make)
     gradients = found(victim)
     assert gradients is not None
-    wanted = expected(victim, PRESENT)[FIRM]
-    scale = float(wanted.abs().max())
-    torch.testing.assert_close(gradients.at(PAIRS)[FIRM] / scale, wanted / scale, rtol=0, atol=1e-4)
+    expected_gradients = expected(victim, PRESENT)[FIRM]
+    scale = float(expected_gradients.abs().max())
+    torch.testing.assert_close(
+        gradients.at(PAIRS)[FIRM] / scale, expected_gradients / scale, rtol=0, atol=1e-4
+    )
     assert gradients.inputs.shape == gradients.outputs.shape
     assert gradients.inputs.shape[1] <= rank
 
@@ -191,8 +193,8 @@ def test_gradients_at_weights(name: str) -> None:
     dense = dense + dense.T
     gradients = found(victim, dense[GRAPH.edge_index[0], GRAPH.edge_index[1]])
     assert gradients is not None
-    wanted = expected(victim, of_pairs)[FIRM]
-    torch.testing.assert_close(gradients.at(PAIRS)[FIRM], wanted, rtol=1e-3, atol=1e-6)
+    expected_gradients = expected(victim, of_pairs)[FIRM]
+    torch.testing.assert_close(gradients.at(PAIRS)[FIRM], expected_gradients, rtol=1e-3, atol=1e-6)
 
 
 @settings(deadline=None, max_examples=25)
@@ -212,8 +214,8 @@ def test_a_graph_of_any_kind(graph: Data, seed: int) -> None:
     assert logits_of is not None
     weights = to_dense_adj(graph.edge_index, max_num_nodes=count)[0][pairs[0], pairs[1]]
     weights.requires_grad_()
-    (wanted,) = torch.autograd.grad(objective(logits_of(weights)), weights)
-    torch.testing.assert_close(gradients.at(pairs), wanted, rtol=1e-3, atol=1e-4)
+    (expected_gradients,) = torch.autograd.grad(objective(logits_of(weights)), weights)
+    torch.testing.assert_close(gradients.at(pairs), expected_gradients, rtol=1e-3, atol=1e-4)
 
 
 class DegreesBeside(Stack):
@@ -288,6 +290,8 @@ def test_a_larger_graph_is_tried_in_part() -> None:
         sizes.clear()
         torch.manual_seed(0)
         module = kind(pyg.SAGEConv(8, 3)).eval().requires_grad_(False)
-        found = LayerFactors().gradients(adapter_of(module), graph.x, graph.edge_index, objective)
-        assert found is not None
+        gradients = LayerFactors().gradients(
+            adapter_of(module), graph.x, graph.edge_index, objective
+        )
+        assert gradients is not None
         assert max(sizes[:-1]) == largest

@@ -70,9 +70,9 @@ def by_autograd(
     given = weights[every[0], every[1]].requires_grad_()
     complete = torch.cat([every, every.flip(0)], dim=1)
     value = objective(model(x, complete, given.repeat(2))[targets])
-    found = torch.zeros_like(weights)
-    (found[every[0], every[1]],) = torch.autograd.grad(value, given)
-    return found + found.T
+    gradient = torch.zeros_like(weights)
+    (gradient[every[0], every[1]],) = torch.autograd.grad(value, given)
+    return gradient + gradient.T
 
 
 @settings(deadline=None, max_examples=30)
@@ -91,14 +91,16 @@ def test_gradients_of_all_pairs_are_the_modules_own(data: st.DataObject) -> None
 
     expected = by_autograd(model, x, weights, targets, objective)
     given = weights[source, target] if weighted else None
-    found = pair_gradients(model, x, graph.edge_index, targets, objective, given)
+    gradients = pair_gradients(model, x, graph.edge_index, targets, objective, given)
 
     nodes = torch.arange(num_nodes)
     different = nodes[:, None] != nodes  # a node with itself is not a pair
-    assert torch.allclose(found.block(nodes, nodes)[different], expected[different], atol=1e-9)
+    assert torch.allclose(gradients.block(nodes, nodes)[different], expected[different], atol=1e-9)
     chosen = torch.triu_indices(num_nodes, num_nodes, offset=1)
-    torch.testing.assert_close(found.at(chosen), expected[chosen[0], chosen[1]])
-    assert not any(part.requires_grad for part in (found.inputs, found.outputs, found.degrees))
+    torch.testing.assert_close(gradients.at(chosen), expected[chosen[0], chosen[1]])
+    assert not any(
+        part.requires_grad for part in (gradients.inputs, gradients.outputs, gradients.degrees)
+    )
 
 
 @settings(deadline=None, max_examples=30)
@@ -115,8 +117,8 @@ def test_weights_of_zero_and_one_give_the_models_logits(data: st.DataObject) -> 
 
     logits_of = pair_logits(model, graph.x, graph.edge_index, chosen, targets)
     expected = model(graph.x, attacked)[targets]
-    found = logits_of(torch.tensor(bits).float())
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5 * size_of(expected))
+    logits = logits_of(torch.tensor(bits).float())
+    torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-5 * size_of(expected))
 
 
 @pytest.mark.parametrize("make", [gcn_of, gin_of])
@@ -152,5 +154,5 @@ def test_both_ways_to_the_gradient_agree(data: st.DataObject) -> None:
 
     weights.requires_grad_()
     value = objective(pair_logits(model, x, graph.edge_index, chosen, targets)(weights))
-    (found,) = torch.autograd.grad(value, weights)
-    torch.testing.assert_close(found, every.at(chosen))
+    (gradient,) = torch.autograd.grad(value, weights)
+    torch.testing.assert_close(gradient, every.at(chosen))

@@ -262,8 +262,8 @@ def _linked(count: int, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Features of injected nodes, weights of 0 and 1 to each target, and the edges of weight 1."""
     torch.manual_seed(1)
     weights = (torch.rand(count, targets.numel()) < 0.4).float()
-    new, place = weights.nonzero().T
-    links = torch.stack([new + DATASET.num_nodes, targets[place]])
+    new, target_index = weights.nonzero().T
+    links = torch.stack([new + DATASET.num_nodes, targets[target_index]])
     edges = torch.cat([GRAPH.edge_index, links, links.flip(0)], dim=1)
     return torch.randn(count, 8), weights, edges
 
@@ -404,7 +404,9 @@ def test_injected_features_are_mapped_to_logits_of_the_targets(
     actual = victim.with_injected(GRAPH.x, edges, 4, targets)(injected)
     whole = victim(torch.cat([GRAPH.x, injected]), edges)[targets]
     torch.testing.assert_close(actual, whole, rtol=1e-5, atol=1e-5)
-    gradients = [torch.autograd.grad(each.square().sum(), injected)[0] for each in (actual, whole)]
+    gradients = [
+        torch.autograd.grad(logits.square().sum(), injected)[0] for logits in (actual, whole)
+    ]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
@@ -700,9 +702,9 @@ def test_probabilities_are_turned_into_logits() -> None:
         victim = build(Trained(soft))
     expected = build(Trained(plain))
     x = GRAPH.x.clone().requires_grad_()
-    logits = [each(x, GRAPH.edge_index).log_softmax(dim=1) for each in (victim, expected)]
+    logits = [model(x, GRAPH.edge_index).log_softmax(dim=1) for model in (victim, expected)]
     assert torch.allclose(*logits, atol=1e-5)
-    gradients = [torch.autograd.grad(each[:, 0].sum(), x)[0] for each in logits]
+    gradients = [torch.autograd.grad(output[:, 0].sum(), x)[0] for output in logits]
     assert torch.allclose(*gradients, atol=1e-5)
 
 
@@ -715,11 +717,11 @@ def test_a_finished_model_that_ignores_edges_is_named() -> None:
 
     with pytest.warns(StructureIgnoredWarning, match="build"):
         build(Trained(Mlp().eval()))
-    kept = KeepsGraph().eval()
+    model = KeepsGraph().eval()
     view = GRAPH.edge_index[:, (GRAPH.edge_index < 60).all(dim=0)]
-    kept(GRAPH.x[:60], view)
+    model(GRAPH.x[:60], view)
     with pytest.warns(StructureIgnoredWarning):
-        build(Trained(kept))
+        build(Trained(model))
 
 
 def test_a_model_that_cannot_be_copied_is_still_used() -> None:

@@ -190,8 +190,8 @@ def test_any_graph_with_any_edges(graph, kind: str, data: st.DataObject) -> None
     module = double(LAYERS[kind])
     x = torch.nn.functional.pad(graph.x, (0, 4 - graph.x.shape[1])).double()
     every = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
-    kept = data.draw(st.lists(st.booleans(), min_size=every.shape[1], max_size=every.shape[1]))
-    pairs = every[:, torch.tensor(kept, dtype=torch.bool)]
+    selected = data.draw(st.lists(st.booleans(), min_size=every.shape[1], max_size=every.shape[1]))
+    pairs = every[:, torch.tensor(selected, dtype=torch.bool)]
     weighted = pair_graph(graph.edge_index, pairs, graph.num_nodes)
     count = pairs.shape[1]
     chosen = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))

@@ -140,9 +140,9 @@ def test_weights_of_1_and_0_are_edges_and_none(make: Callable[[], nn.Module]) ->
     module = double(make)
     x, graph = small_graph()
     chosen = torch.rand(graph.present.shape) < 0.5
-    for each in (graph.present, chosen, ~chosen, torch.zeros_like(chosen)):
+    for mask in (graph.present, chosen, ~chosen, torch.zeros_like(chosen)):
         torch.testing.assert_close(
-            weighted(module, x, graph, each.double()), module(x, graph.real_edges(each))
+            weighted(module, x, graph, mask.double()), module(x, graph.real_edges(mask))
         )
 
 
@@ -167,8 +167,8 @@ def test_any_graph_with_any_edges(graph, kind: str, data: st.DataObject) -> None
     # No two messages are equal: their order is undefined.
     x = x + torch.linspace(0, 1, x.numel(), dtype=x.dtype).view_as(x)
     every = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
-    kept = data.draw(st.lists(st.booleans(), min_size=every.shape[1], max_size=every.shape[1]))
-    pairs = every[:, torch.tensor(kept, dtype=torch.bool)]
+    selected = data.draw(st.lists(st.booleans(), min_size=every.shape[1], max_size=every.shape[1]))
+    pairs = every[:, torch.tensor(selected, dtype=torch.bool)]
     of_pairs = pair_graph(graph.edge_index, pairs, graph.num_nodes)
     count = pairs.shape[1]
     chosen = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))

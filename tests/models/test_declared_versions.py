@@ -34,8 +34,8 @@ def test_the_version_of_the_training_stands_for_its_settings() -> None:
     """The defaults of plain and adversarial training are part of the version."""
     adversarial = asdict(AdversarialSettings())
     assert adversarial.pop("attack") is None  # FGSM, by the other settings
-    told = [asdict(TrainingSettings()), adversarial, JUDGING_STEPS]
-    assert digest(json.dumps(told)) == TRAINING.get(nodes.PROTOCOL), (
+    described = [asdict(TrainingSettings()), adversarial, JUDGING_STEPS]
+    assert digest(json.dumps(described)) == TRAINING.get(nodes.PROTOCOL), (
         "default settings of a training have changed: raise nodes.PROTOCOL and add a row"
     )
 

@@ -32,11 +32,11 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(
     generator = torch.Generator().manual_seed(seed)
     weight = torch.randn(30, 7, dtype=torch.float64, generator=generator).requires_grad_()
     direction = torch.randn(40, 7, dtype=torch.float64, generator=generator)
-    kept = torch.rand(30, generator=generator) < 0.5 if masks else None
-    seen = x if kept is None else torch.where(kept, x, features.background)
-    expected, found = seen @ weight, features(weight, kept)
-    torch.testing.assert_close(found, expected)
+    mask = torch.rand(30, generator=generator) < 0.5 if masks else None
+    seen = x if mask is None else torch.where(mask, x, features.background)
+    expected, actual = seen @ weight, features(weight, mask)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(
-        torch.autograd.grad(found, weight, direction),
+        torch.autograd.grad(actual, weight, direction),
         torch.autograd.grad(expected, weight, direction),
     )

@@ -39,14 +39,14 @@ def test_picked_graphs_are_those_of_a_batch_of_them(data: Batch, seed: int) -> N
     """For any selection and order, as `Batch.from_data_list` joins them; edges may be unsorted."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randperm(data.num_graphs, generator=generator)[: 1 + seed % data.num_graphs]
-    expected = Batch.from_data_list([data[each] for each in ids.tolist()])
+    expected = Batch.from_data_list([data[index] for index in ids.tolist()])
     order = torch.randperm(data.edge_index.shape[1], generator=generator)
     shuffled = Data(x=data.x, edge_index=data.edge_index[:, order], batch=data.batch, y=data.y)
-    found = graphs_of(shuffled).picked(ids)
+    picked = graphs_of(shuffled).picked(ids)
     for name in ("x", "edge_index", "batch", "y"):
-        assert torch.equal(found.__dict__[name], expected[name]), name
-    assert torch.equal(found.starts, expected.ptr[:-1])
-    assert found.count == expected.num_graphs
+        assert torch.equal(picked.__dict__[name], expected[name]), name
+    assert torch.equal(picked.starts, expected.ptr[:-1])
+    assert picked.count == expected.num_graphs
 
 
 def test_the_most_accurate_epoch_stays() -> None:

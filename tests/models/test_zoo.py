@@ -32,8 +32,8 @@ FACTORIES = [name for name in ZOO if not name.endswith("_at")]  # the others tra
 def built(name: str, dataset: str = "", size: tuple[int, int] | None = None) -> nn.Module:
     """The module of a factory, for (features, classes), by default those of the dataset."""
     row = PUBLISHED.get(dataset, PUBLISHED["grb-cora"])
-    made = getattr(models, name)(*(size or (row["num_features"], row["num_classes"])), dataset)
-    module = made.module if isinstance(made, SelfTrained) else made
+    model = getattr(models, name)(*(size or (row["num_features"], row["num_classes"])), dataset)
+    module = model.module if isinstance(model, SelfTrained) else model
     assert isinstance(module, nn.Module)
     return module
 
@@ -57,16 +57,16 @@ WEIGHTED = [
 
 def test_every_factory_has_a_row() -> None:
     """Every function of (num_features, num_classes, dataset) below `grb_check.models`."""
-    found = set()
+    names = set()
     for module in pkgutil.walk_packages(models.__path__, "grb_check.models."):
         functions = inspect.getmembers(importlib.import_module(module.name), inspect.isfunction)
-        found |= {
+        names |= {
             name
             for name, function in functions
             if function.__module__ == module.name
             and [*inspect.signature(function).parameters] == FACTORY
         }
-    assert found == {each.name for each in (*ZOO.values(), *CONTRASTIVE)} == {*dir(models)}
+    assert names == {row.name for row in (*ZOO.values(), *CONTRASTIVE)} == {*dir(models)}
 
 
 def test_an_unknown_model_is_an_error_with_the_nearest() -> None:
@@ -92,8 +92,8 @@ def test_has_the_published_number_of_parameters(name: str, dataset: str) -> None
     title = ZOO[name].title
     home = dataset if title in PUBLISHED[dataset] else "grb-cora"
     row = PUBLISHED[home]
-    made = getattr(models, name)(row["num_features"], row["num_classes"], dataset)
-    module = made.module if isinstance(made, SelfTrained) else made
+    model = getattr(models, name)(row["num_features"], row["num_classes"], dataset)
+    module = model.module if isinstance(model, SelfTrained) else model
     count = sum(p.numel() for p in module.parameters())
     assert count + left_out(title, row) == row[title]["parameters"]
 
@@ -109,8 +109,8 @@ def test_any_graph_has_finite_logits_and_gradients(kind: str, graph: Data, seed:
     logits = model(x, graph.edge_index)
     assert logits.shape == (graph.num_nodes, 3)
     assert torch.equal(logits, model(x, graph.edge_index))
-    wanted = [x, *model.parameters()]
-    gradients = torch.autograd.grad(logits.square().sum(), wanted, allow_unused=True)
+    inputs = [x, *model.parameters()]
+    gradients = torch.autograd.grad(logits.square().sum(), inputs, allow_unused=True)
     assert all(torch.isfinite(g).all() for g in (logits, *gradients) if g is not None)
     on_topology = getattr(model, "on_topology", None)
     if on_topology is not None:
@@ -137,9 +137,9 @@ def test_a_weight_of_zero_removes_an_edge(kind: str, graph: Data, seed: int) -> 
     torch.manual_seed(seed)
     model = KINDS[kind](graph.num_features, 2).eval()
     source, target = graph.edge_index
-    kept = (source * target + source + target + seed) % 3 > 0  # both directions alike
-    weighted = model(graph.x, graph.edge_index, kept.float())
-    without = model(graph.x, graph.edge_index[:, kept])
+    retained = (source * target + source + target + seed) % 3 > 0  # both directions alike
+    weighted = model(graph.x, graph.edge_index, retained.float())
+    without = model(graph.x, graph.edge_index[:, retained])
     torch.testing.assert_close(weighted, without, rtol=1e-4, atol=1e-4)
 
 

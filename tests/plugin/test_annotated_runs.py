@@ -33,5 +33,5 @@ def test_merge_annotates_the_whole_run(
         actions.runpytest(*BAD, f"--grb-shard={shard}", f"--grb-json={shard[0]}.json")
     capsys.readouterr()
     assert main(["merge", "2.json", "1.json"]) == 1
-    (told,) = [each for each in capsys.readouterr().out.splitlines() if each[:2] == "::"]
-    assert told.startswith("::error file=attacks.py,line=")
+    (annotation,) = [line for line in capsys.readouterr().out.splitlines() if line[:2] == "::"]
+    assert annotation.startswith("::error file=attacks.py,line=")

@@ -32,7 +32,9 @@ class build(models.Net):  # wrong for every node of a graph with injected ones
         "--grb-html=out.html",
         "--grb-json=out.json",
     ]
-    result = project.runpytest(*(each for each in ARGS if "--grb-model" not in each), *files, "-v")
+    result = project.runpytest(
+        *(option for option in ARGS if "--grb-model" not in option), *files, "-v"
+    )
     result.assert_outcomes(passed=2, failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(

@@ -74,9 +74,9 @@ def test_the_same_files_are_measured_once(repository: pytest.Pytester) -> None:
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["grb base: HEAD (*), the same files*", "*base*2 equal*"])
     record = json.loads((repository.path / "out.json").read_text())
-    joint = [each["comparison"] for each in record["baseline"]["together"]]
-    single = [each["verdict"]["comparison"] for each in record["cases"]]
-    assert [each["loss"] for each in (*joint, *single)] == [0.0] * 4
+    joint = [comparison["comparison"] for comparison in record["baseline"]["together"]]
+    single = [case["verdict"]["comparison"] for case in record["cases"]]
+    assert [comparison["loss"] for comparison in (*joint, *single)] == [0.0] * 4
 
 
 @pytest.mark.slow
@@ -252,9 +252,9 @@ def test_an_installed_copy_of_the_package_is_refused(
     repository: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both sides would be that copy."""
-    for place in (repository.path / "src", tmp_path):
-        (place / "kind").mkdir(parents=True)
-        (place / "kind" / "__init__.py").write_text("from own import build\n")
+    for path in (repository.path / "src", tmp_path):
+        (path / "kind").mkdir(parents=True)
+        (path / "kind" / "__init__.py").write_text("from own import build\n")
     commit(repository.path)
     (repository.path / "more.py").write_text("x = 1\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -69,7 +69,7 @@ def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Py
 @pytest.mark.slow
 def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) -> None:
     """In the message, the JUnit properties and the record; the joint test fails too."""
-    base = [each for each in BASE if "repeats" not in each and "model" not in each]
+    base = [option for option in BASE if "repeats" not in option and "model" not in option]
     trained = [*base, "--grb-model=models:build", "--grb-repeats=5"]
     project.runpytest(*trained, KEPT, "--grb-update-baseline")
     project.makepyfile(worse=WORSE)
@@ -106,13 +106,15 @@ def test_one_repeat_of_a_pretrained_model_is_compared(project: pytest.Pytester) 
             return built
         """
     )
-    args = [each for each in BASE if "model" not in each and "repeats" not in each]
+    args = [option for option in BASE if "model" not in option and "repeats" not in option]
     args += ["--grb-repeats=1", "--grb-max-drop=1", KEPT, "--grb-json=out.json"]
     project.runpytest(*args, "--grb-model=finished:build", "--grb-update-baseline")
     project.runpytest(*args, "--grb-model=finished:worse", "--grb-margin=1")
     record = json.loads((project.path / "out.json").read_text())
-    found = [each["verdict"]["comparison"] for each in record["cases"]]
-    assert {each["unit"] for each in found if each["result"] != "equal"} == {"targets"}
+    comparisons = [case["verdict"]["comparison"] for case in record["cases"]]
+    assert {
+        comparison["unit"] for comparison in comparisons if comparison["result"] != "equal"
+    } == {"targets"}
 
 
 def test_perturbations_of_another_machine_are_reported(kept: pytest.Pytester) -> None:
@@ -137,7 +139,7 @@ def test_a_baseline_of_few_repeats_has_a_note(kept: pytest.Pytester) -> None:
     note = "note: 2 of 2 entries of the baseline have fewer than 10 repeats (the least 2), with*"
     kept.runpytest(*BASE, KEPT).stdout.fnmatch_lines([note])
     kept.runpytest(*BASE, KEPT, "--grb-update-baseline").stdout.fnmatch_lines([note])
-    args = [*(each for each in BASE if "repeats" not in each), "--grb-repeats=10", KEPT]
+    args = [*(option for option in BASE if "repeats" not in option), "--grb-repeats=10", KEPT]
     for more in (["--grb-update-baseline"], []):
         result = kept.runpytest(*args, *more)
         result.stdout.no_fnmatch_line("*fewer than 10 repeats*")
@@ -146,7 +148,7 @@ def test_a_baseline_of_few_repeats_has_a_note(kept: pytest.Pytester) -> None:
 @pytest.mark.slow
 def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytester) -> None:
     """Nor does it give them the name of another model, of which the run has other cases."""
-    args = [each for each in BASE if "difficulty" not in each and "model" not in each]
+    args = [option for option in BASE if "difficulty" not in option and "model" not in option]
     other = ["--grb-difficulty=hard", "--grb-model=models:build"]
     result = kept.runpytest(*args, KEPT, *other, "--grb-update-baseline")
     result.stdout.fnmatch_lines(

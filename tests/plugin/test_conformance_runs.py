@@ -71,7 +71,9 @@ def test_a_broken_property_is_shown_with_a_graph(folder: pytest.Pytester) -> Non
             "Data(",
         ]
     )
-    failed = [each.get("name") for each in ET.parse(folder.path / "out.xml").iter("testcase")]
+    failed = [
+        testcase.get("name") for testcase in ET.parse(folder.path / "out.xml").iter("testcase")
+    ]
     assert len(failed) == 2
 
 

@@ -85,8 +85,8 @@ def project(project: pytest.Pytester) -> pytest.Pytester:
 
 
 def cases(project: pytest.Pytester) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((project.path / "run.json").read_text())["cases"]
-    return found
+    records: list[dict[str, Any]] = json.loads((project.path / "run.json").read_text())["cases"]
+    return records
 
 
 def kept(project: pytest.Pytester) -> list[Path]:
@@ -225,7 +225,7 @@ def test_a_users_own_assertion_keeps_evidence_too(
     )
     result = project.runpytest(*FAILING, "test_own.py", "-ktest_own.py", "--grb-json=run.json")
     result.assert_outcomes(failed=2, passed=1, deselected=1)
-    by_test = {each["node_id"]: each for each in cases(project)}
+    by_test = {case["node_id"]: case for case in cases(project)}
     mine, gate = (by_test[f"test_own.py::{name}"] for name in ("test_mine", "test_gate"))
     result.stdout.fnmatch_lines(
         [

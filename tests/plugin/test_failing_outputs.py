@@ -25,10 +25,10 @@ def test_a_report_that_fails_costs_no_other(project: pytest.Pytester, full: str)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["build on tiny*", "*easy *injection/rnd*"])
-    lines = [each for each in result.outlines if "/dev/full" in each]
+    lines = [line for line in result.outlines if "/dev/full" in line]
     assert lines == ["grb: /dev/full not written: No space left on device"]
     result.stderr.no_fnmatch_line("*Traceback*")
-    written = {each.name for each in (project.path / "r").iterdir()}
+    written = {path.name for path in (project.path / "r").iterdir()}
     assert written == {f"a.{kind}" for kind in REPORTS if kind != full}
     assert len(json.loads((project.path / "kept.json").read_text())["cases"]) == 2
     assert suites((project.path / "own.xml").read_text())[0].tests == 2

@@ -60,7 +60,7 @@ def log(project: pytest.Pytester) -> list[str]:
 
 def ids(project: pytest.Pytester, name: str) -> list[str]:
     cases = json.loads((project.path / name).read_text())["cases"]
-    return [each["id"] for each in cases]
+    return [case["id"] for case in cases]
 
 
 @pytest.mark.slow
@@ -169,14 +169,14 @@ def test_outcomes_come_one_by_one_and_the_record_at_the_end(project: pytest.Pyte
     project.makepyfile(test_own=OWN_TEST)
     result = project.runpytest(*BRITTLE, "--grb-threshold=*/injection/rnd = 1")
     result.assert_outcomes(passed=2, failed=1)
-    own, *built_in, record = log(project)
-    assert own.startswith("tiny/easy/injection/rnd ")
-    assert own.endswith(" None")
-    assert [each.split()[0] for each in built_in] == [
+    user_case, *built_in, record = log(project)
+    assert user_case.startswith("tiny/easy/injection/rnd ")
+    assert user_case.endswith(" None")
+    assert [line.split()[0] for line in built_in] == [
         "tiny/easy/injection/rnd",
         "tiny/easy/modification/rnd",
     ]
-    assert [each.split()[-1] for each in built_in] == ["pass", "fail"]
+    assert [line.split()[-1] for line in built_in] == ["pass", "fail"]
     assert record == "record 3 0 False"
 
 

@@ -51,7 +51,7 @@ ARGS = (*CASES, "--grb-attack=injection/rnd,attacks:Average", "--grb-store=off")
 
 def assert_same(first: Path, second: Path) -> None:
     """The two records differ in times and origins at most."""
-    assert differences(*(timeless(json.loads(each.read_text())) for each in (first, second))) == []
+    assert differences(*(timeless(json.loads(path.read_text())) for path in (first, second))) == []
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_wrong_input_ends_the_run_before_any_work(counted: pytest.Pytester) -> N
         ("-n1", "*--grb-jobs measures in processes of its own*leave -n away*"),
     ):
         jobs = () if "jobs" in wrong else ("--grb-jobs=1",)
-        args = [each for each in ARGS if not ("model" in each and "model" in wrong)]
+        args = [option for option in ARGS if not ("model" in option and "model" in wrong)]
         result = counted.runpytest(*args, *jobs, wrong)
         assert result.ret == pytest.ExitCode.USAGE_ERROR, wrong
         result.stderr.fnmatch_lines([text])

@@ -25,7 +25,7 @@ KNOWN = "--grb-expected-failure=*/easy/injection/rnd: GAT, #12"
 def results(project: pytest.Pytester, name: str = "out.json") -> dict[str, Any]:
     """Return the result of each case, its message and its evidence."""
     cases = json.loads((project.path / name).read_text())["cases"]
-    return {each["id"]: (each["result"], each["message"], each["evidence"]) for each in cases}
+    return {case["id"]: (case["result"], case["message"], case["evidence"]) for case in cases}
 
 
 def test_a_known_failure_is_reported_as_expected(project: pytest.Pytester) -> None:
@@ -62,8 +62,8 @@ def test_a_failure_that_is_gone_fails_the_run(project: pytest.Pytester) -> None:
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*XPASS(strict)*GAT, #12", "*rnd * fail (unexpected pass)"])
-    found, message, evidence = results(project)[CASES[0]]
-    assert (found, evidence) == ("fail", None)
+    outcome, message, evidence = results(project)[CASES[0]]
+    assert (outcome, evidence) == ("fail", None)
     assert "GAT, #12" in message
     result = project.runpytest(*args, "-rX")
     assert result.ret == pytest.ExitCode.OK
@@ -74,11 +74,11 @@ def test_a_failure_that_is_gone_fails_the_run(project: pytest.Pytester) -> None:
 
 def test_an_error_is_not_an_expected_failure(project: pytest.Pytester) -> None:
     """Only a verdict is: a model that cannot be trained stays an error."""
-    args = [each for each in RUN if "--grb-model" not in each]
+    args = [option for option in RUN if "--grb-model" not in option]
     result = project.runpytest(*args, "--grb-model=models:Raises", KNOWN, "--grb-json=out.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=2)
-    assert {found for found, _, _ in results(project).values()} == {"error"}
+    assert {outcome for outcome, _, _ in results(project).values()} == {"error"}
 
 
 def test_the_ini_file_may_name_what_the_command_line_leaves_out(project: pytest.Pytester) -> None:

@@ -62,7 +62,11 @@ def named(result: pytest.RunResult) -> list[str]:
     """The cases listed below the heading."""
     lines = result.outlines
     heading = next((at for at, line in enumerate(lines) if "without a verdict" in line), None)
-    return [] if heading is None else [each for each in lines[heading:] if each in IDS]
+    return (
+        []
+        if heading is None
+        else [output_line for output_line in lines[heading:] if output_line in IDS]
+    )
 
 
 @pytest.mark.slow

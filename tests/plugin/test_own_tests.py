@@ -80,8 +80,11 @@ def test_an_overridden_model_reaches_the_built_in_cases(project: pytest.Pytester
         ("difficulty=5", "*difficulty=5 is neither a string nor a list of strings*"),
         ("dataset=[]", "*dataset=?? is neither a string nor a list of strings*"),
         *(
-            (f"repeats={each}", "*repeats=...): * is not a number of repeats; give a whole number*")
-            for each in ("0", "-1", "10**12", "True", "1.5", "'3'", "None", "float('nan')", "[3]")
+            (
+                f"repeats={value}",
+                "*repeats=...): * is not a number of repeats; give a whole number*",
+            )
+            for value in ("0", "-1", "10**12", "True", "1.5", "'3'", "None", "float('nan')", "[3]")
         ),
         ("dataset=' '", "*dataset=' ' is neither a string nor a list of strings, none of them*"),
         ("difficulty=['easy', '']", "*difficulty=* is neither a string nor a list of strings, *"),

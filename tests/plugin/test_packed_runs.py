@@ -111,14 +111,14 @@ def test_cases_that_a_pack_lacks_end_the_run_before_any_work(packed: pytest.Pyte
 @pytest.mark.slow
 def test_a_baseline_notes_its_pack(packed: pytest.Pytester) -> None:
     """A run from another pack, or without one, is in another environment."""
-    kept = (*BASE, "--grb-baseline=kept.json")
-    packed.runpytest(*kept, PACK, "--grb-update-baseline").assert_outcomes(passed=4)
-    packed.runpytest(*kept, PACK).assert_outcomes(passed=6)
-    result = packed.runpytest(*kept)
+    args = (*BASE, "--grb-baseline=kept.json")
+    packed.runpytest(*args, PACK, "--grb-update-baseline").assert_outcomes(passed=4)
+    packed.runpytest(*args, PACK).assert_outcomes(passed=6)
+    result = packed.runpytest(*args)
     result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["*measured in another environment: pack *, now none*"])
-    packed.runpytest(*kept, "--grb-update-baseline").assert_outcomes(passed=4)
-    result = packed.runpytest(*kept, PACK)
+    packed.runpytest(*args, "--grb-update-baseline").assert_outcomes(passed=4)
+    result = packed.runpytest(*args, PACK)
     result.stdout.fnmatch_lines(["*measured in another environment: pack none, now *"])
 
 
@@ -134,9 +134,9 @@ def test_perturbations_that_are_not_those_of_the_run_are_refused(
 
     changed(path, other)
     assert main([*MAKE, "--out=new.npz"]) == 4
-    told = capsys.readouterr().err
-    assert "in 1 case (tiny/easy/modification/dice) the perturbations differ" in told
-    assert "made in another environment (processor arm64 NEON, here " in told
+    error = capsys.readouterr().err
+    assert "in 1 case (tiny/easy/modification/dice) the perturbations differ" in error
+    assert "made in another environment (processor arm64 NEON, here " in error
     assert not (packed.path / "new.npz").exists()
 
 
@@ -146,7 +146,7 @@ def test_another_attack_or_dataset_than_in_the_run_is_refused(
     """Before anything is written."""
     path = packed.path / "run.json"
     content = path.read_bytes()
-    for change, told in (
+    for change, message in (
         ({"attack": "injection/rnd v1"}, "of the run is injection/rnd v1 with the threat"),
         ({"attack": ""}, "the attack has no version"),
         ({"dataset": "0" * 64}, "dataset tiny is not that of the run: its fingerprint is "),
@@ -158,7 +158,7 @@ def test_another_attack_or_dataset_than_in_the_run_is_refused(
 
         changed(path, update)
         assert main([*MAKE]) == 4
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_a_wrong_command_says_what_to_do(
     """Exit code 4."""
     options = ("--grb-attack=attacks:Average", "--grb-store=off", "--grb-json=own.json")
     project.runpytest(*DATA, *options).assert_outcomes(passed=1)
-    for arguments, told in (
+    for arguments, message in (
         (["none.json"], "No such file or directory"),
         (["own.json", "--out=no/such/\0"], "--out"),
         (["own.json"], "unknown attack 'injection/average'"),
@@ -176,7 +176,7 @@ def test_a_wrong_command_says_what_to_do(
         (["own.json", "--attack=attacks:Average"], "the attack has no version"),
     ):
         assert main(["pack", *arguments]) == 4
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     (project.path / "tiny").rename("moved")
     assert main(["pack", "own.json", "--attack=attacks:Average"]) == 4
     assert "or name the one of the run with --dataset tiny=" in capsys.readouterr().err
@@ -198,10 +198,10 @@ def test_a_task_opens_the_pack_of_its_run_and_no_other(
     task = Task(step=check, setup=setup, on=on, cases=(case,), seed=1, repeats=2)
     digest = pack.digest[:16]
     assert run_task(task).environment["pack"] == digest
-    found = run_task(replace(task, step=measure)).values[case].measurement
+    result = run_task(replace(task, step=measure)).values[case].measurement
     record = json.loads((packed.path / "run.json").read_text("utf-8"))
-    repeats = {each["id"]: each["outcome"]["repeats"] for each in record["cases"]}[case.id]
-    assert found.perturbation == repeats[1]["perturbation"]
+    repeats = {row["id"]: row["outcome"]["repeats"] for row in record["cases"]}[case.id]
+    assert result.perturbation == repeats[1]["perturbation"]
     with pytest.raises(UsageError, match="tiny/hard/injection/rnd needs repeat 1, but it has"):
         run_task(replace(task, cases=(replace(case, difficulty="hard"),)))
     other = replace(setup, pack=replace(PackPlace.of(pack), digest="0" * 64))
@@ -230,7 +230,7 @@ def build(num_features, num_classes):
     return SelfTrained(Net(num_features, num_classes), lambda data: None)
 """
     )
-    args = [each for each in DATA if "model" not in each]
+    args = [option for option in DATA if "model" not in option]
     args += ["--grb-model=quick:build", "--grb-attack=poisoning/dice"]
     project.runpytest(*args, "--grb-json=run.json").assert_outcomes(passed=1)
     assert main([*MAKE]) == 0

@@ -28,15 +28,15 @@ def ranked(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 
 def board(project: pytest.Pytester) -> Board:
-    found = datasets.load(datasets.find(str(project.path / "tiny"))).fingerprint()
-    made = board_of(
+    fingerprint = datasets.load(datasets.find(str(project.path / "tiny"))).fingerprint()
+    measured_board = board_of(
         {
             "GAT+LN": dict.fromkeys((*ATTACKS, NO_ATTACK), (1.0,)),
             "R-GCN": dict.fromkeys((*ATTACKS, NO_ATTACK), (0.0,)),
         },
         difficulty="easy",
     )
-    return replace(made, fingerprint=found, split="grb")
+    return replace(measured_board, fingerprint=fingerprint, split="grb")
 
 
 def suite(project: pytest.Pytester) -> ET.Element:
@@ -45,7 +45,7 @@ def suite(project: pytest.Pytester) -> ET.Element:
 
 def properties(element: ET.Element) -> dict[str, str]:
     return {
-        each.get("name", ""): each.get("value", "") for each in element.find("properties") or ()
+        prop.get("name", ""): prop.get("value", "") for prop in element.find("properties") or ()
     }
 
 
@@ -66,10 +66,10 @@ def test_the_standing_on_a_leaderboard_is_in_every_report(ranked: pytest.Pyteste
     assert wide[0] == "2 of 3"
     assert wide[2:] == ["after GAT+LN 1.0000", "before R-GCN 0.0000", "over 2 of 3"]
     for case in suite(ranked).findall("testcase"):
-        own = properties(case)
-        assert [own[f"grb.rank{word}"] for word in ("", "_of", "_board")] == ["2", "3", "zoo"]
-        assert own["grb.rank_after"] == "GAT+LN 1.0000"
-        assert own["grb.rank_before"] == "R-GCN 0.0000"
+        figures = properties(case)
+        assert [figures[f"grb.rank{word}"] for word in ("", "_of", "_board")] == ["2", "3", "zoo"]
+        assert figures["grb.rank_after"] == "GAT+LN 1.0000"
+        assert figures["grb.rank_before"] == "R-GCN 0.0000"
     record = json.loads((ranked.path / "out.json").read_text())
     (standing,) = record["ranks"]["standings"]
     assert (standing["rank"], standing["competitors"], standing["attack"]) == (2, 3, "")

@@ -60,8 +60,8 @@ def test_every_report_tells_of_the_same_run(made: pytest.Pytester) -> None:
     assert "grb.average.easy" in properties(suite)
     again = [f"--{name}={made.path / name}" for name in ("junit", "html", "markdown")]
     assert main(["report", str(made.path / "r" / "a.json"), *again]) == 0
-    for name, kept in (("junit", "a.xml"), ("html", "a.html"), ("markdown", "a.md")):
-        assert (made.path / name).read_text() == (made.path / "r" / kept).read_text()
+    for name, path in (("junit", "a.xml"), ("html", "a.html"), ("markdown", "a.md")):
+        assert (made.path / name).read_text() == (made.path / "r" / path).read_text()
 
 
 def test_pytests_own_report_is_read_by_junitparser(made: pytest.Pytester) -> None:
@@ -69,11 +69,11 @@ def test_pytests_own_report_is_read_by_junitparser(made: pytest.Pytester) -> Non
     text = Path("pytest.xml").read_text()
     (suite,) = suites(text)
     assert (suite.tests, suite.failures, suite.errors) == (4, 2, 0)
-    found = results(suite)
-    assert found["grb.tiny", "test_attack[hard/injection/rnd]"] == ["Failure"]
+    outcomes = results(suite)
+    assert outcomes["grb.tiny", "test_attack[hard/injection/rnd]"] == ["Failure"]
     refused = complaints(text)
     assert refused
-    assert all("properties" in each for each in refused)
+    assert all("properties" in result for result in refused)
 
 
 def test_without_properties_the_strict_schema_takes_it(project: pytest.Pytester) -> None:

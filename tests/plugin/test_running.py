@@ -153,10 +153,13 @@ def test_junit_holds_the_figures_of_cases_and_suite(
     }
     assert {case.get("classname") for case in cases} == {"grb.tiny"}
     for case in cases:
-        own = {p.get("name"): p.get("value") for p in case.find("properties")}
-        assert own["grb.verdict"] == "pass"
-        clean, attacked = float(own["grb.clean_accuracy"]), float(own["grb.attacked_accuracy"])
-        assert float(own["grb.relative_drop"]) == pytest.approx(
+        properties = {p.get("name"): p.get("value") for p in case.find("properties")}
+        assert properties["grb.verdict"] == "pass"
+        clean, attacked = (
+            float(properties["grb.clean_accuracy"]),
+            float(properties["grb.attacked_accuracy"]),
+        )
+        assert float(properties["grb.relative_drop"]) == pytest.approx(
             (clean - attacked) / clean, abs=1e-5
         )
 
@@ -175,10 +178,10 @@ def test_outcomes_are_the_same_twice_and_from_a_warm_store(project: pytest.Pytes
             case["id"]: [
                 {
                     k: v
-                    for k, v in each.items()
+                    for k, v in repeat.items()
                     if k not in ("seconds", "training_seconds", "from_store")
                 }
-                for each in case["outcome"]["repeats"]
+                for repeat in case["outcome"]["repeats"]
             ]
             for case in record["cases"]
         }
@@ -247,7 +250,7 @@ def test_a_function_of_the_user_is_a_dataset(
     project.runpytest(*args, "--grb-json=b.json").assert_outcomes(passed=1)
     records = [json.loads((project.path / name).read_text()) for name in ("a.json", "b.json")]
     outcomes = [record["cases"][0]["outcome"] for record in records]
-    assert [each["targets"] for each in outcomes] == [targets] * 2
+    assert [outcome["targets"] for outcome in outcomes] == [targets] * 2
     assert outcomes[0]["dataset"] == outcomes[1]["dataset"]
     assert outcomes[0]["case"]["dataset"] == "models.graph"
 
@@ -263,10 +266,10 @@ def test_the_cases_wait_until_they_are_asked_for(project: pytest.Pytester) -> No
         """,
     )
     project.makepyfile(test_own="def test_own(): pass")
-    chosen = [each for each in QUICK if "--grb-model" not in each]
+    chosen = [arg for arg in QUICK if "--grb-model" not in arg]
     project.runpytest(*chosen).assert_outcomes(passed=1)
     project.runpytest(*chosen, "--grb-only").assert_outcomes(passed=2)
     project.runpytest(*chosen, IDS[0]).assert_outcomes(passed=1)
-    kept = "--grb-baseline=kept.json"
-    project.runpytest(*chosen, kept, "--grb-update-baseline").assert_outcomes(passed=3)
+    option = "--grb-baseline=kept.json"
+    project.runpytest(*chosen, option, "--grb-update-baseline").assert_outcomes(passed=3)
     assert (project.path / "kept.json").exists()

@@ -29,7 +29,7 @@ def record(project: pytest.Pytester, name: str) -> dict[str, Any]:
 
 
 def ids(project: pytest.Pytester, name: str) -> list[str]:
-    return [each["id"] for each in record(project, name)["cases"]]
+    return [case["id"] for case in record(project, name)["cases"]]
 
 
 def test_parts_put_together_are_the_run(shared: pytest.Pytester) -> None:

@@ -18,15 +18,15 @@ def record(project: pytest.Pytester, name: str) -> dict[str, Any]:
     return json.loads((project.path / name).read_text())
 
 
-def figures(found: dict[str, Any]) -> dict[str, Any]:
+def figures(run_record: dict[str, Any]) -> dict[str, Any]:
     """Repeats by case, without what may differ between runs."""
     timing = ("seconds", "training_seconds", "from_store")
     return {
         case["id"]: [
-            {key: value for key, value in each.items() if key not in timing}
-            for each in case["outcome"]["repeats"]
+            {key: value for key, value in repeat.items() if key not in timing}
+            for repeat in case["outcome"]["repeats"]
         ]
-        for case in found["cases"]
+        for case in run_record["cases"]
     }
 
 
@@ -76,41 +76,43 @@ def test_budgets_make_curves_and_the_worst_goes_along(project: pytest.Pytester) 
 
 def _check_properties(project: pytest.Pytester, cases: dict[str, Any]) -> None:
     suite = ET.parse(project.path / "a.xml").getroot()[0]
-    wide = {each.get("name"): each.get("value") for each in suite.find("properties")}
+    wide = {prop.get("name"): prop.get("value") for prop in suite.find("properties")}
     curve = wide["grb.curve.tiny/easy/modification/worst"]
     assert [point.split()[0] for point in curve.split(", ")] == ["0.05", "0.2"]
     for case in suite.findall("testcase"):
-        own = {each.get("name"): each.get("value") for each in case.find("properties")}
-        assert own["grb.method"] == "black-box"
-        assert own["grb.case"].endswith(f"+budget={own['grb.budget']}")
-        if "/worst" in own["grb.case"]:
-            expected = cases[own["grb.case"]]["per_target"]
-            assert float(own["grb.per_target_accuracy"]) == pytest.approx(expected, abs=1e-5)
-            assert own["grb.worst_attack"] in ("rnd", "dice")
+        case_properties = {prop.get("name"): prop.get("value") for prop in case.find("properties")}
+        assert case_properties["grb.method"] == "black-box"
+        assert case_properties["grb.case"].endswith(f"+budget={case_properties['grb.budget']}")
+        if "/worst" in case_properties["grb.case"]:
+            expected = cases[case_properties["grb.case"]]["per_target"]
+            assert float(case_properties["grb.per_target_accuracy"]) == pytest.approx(
+                expected, abs=1e-5
+            )
+            assert case_properties["grb.worst_attack"] in ("rnd", "dice")
 
 
 def test_findings_are_reported_and_are_failures_in_strict_mode(project: pytest.Pytester) -> None:
     """With a flag or in the ini file. The attack injects one of three nodes."""
     args = [*BASE, "--grb-attack=attacks:Average"]
-    told = "budget-unused*1 of *injected nodes used (limit 90%)*/diagnostics.md#budget-unused"
+    message = "budget-unused*1 of *injected nodes used (limit 90%)*/diagnostics.md#budget-unused"
     result = project.runpytest(*args, "--junitxml=out.xml", "--grb-json=out.json")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["*easy*injection/average*pass ?", "diagnostic: budget-unused (tiny/easy/injection/av*"]
     )
     case = ET.parse(project.path / "out.xml").getroot()[0].find("testcase")
-    properties = [(each.get("name"), each.get("value")) for each in case.find("properties")]
-    (found,) = [value for name, value in properties if name == "grb.diagnostic"]
-    assert found.startswith("budget-unused: 1 of ")
+    properties = [(prop.get("name"), prop.get("value")) for prop in case.find("properties")]
+    (diagnostic,) = [value for name, value in properties if name == "grb.diagnostic"]
+    assert diagnostic.startswith("budget-unused: 1 of ")
     (repeat,) = record(project, "out.json")["cases"][0]["outcome"]["repeats"]
-    assert found == f"budget-unused: {repeat['diagnostics'][0]['text']}"
+    assert diagnostic == f"budget-unused: {repeat['diagnostics'][0]['text']}"
     result = project.runpytest(*args, "--grb-strict-diagnostics", "-v")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
             "grb strict-diagnostics (command line)",
             "*FAILED (budget-unused)*",
-            f"diagnostics: {told}*",
+            f"diagnostics: {message}*",
             "*average*fail (budget-unused)",
         ]
     )

@@ -14,8 +14,8 @@ RUN = (*BRITTLE, "--grb-min-clean=0", "--grb-max-drop=1")
 
 def recipe(package: str) -> str:
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
-    (found,) = [block for block in blocks if f"import {package}\n" in block]
-    return str(found)
+    (code,) = [block for block in blocks if f"import {package}\n" in block]
+    return str(code)
 
 
 @pytest.mark.slow
@@ -33,7 +33,7 @@ def test_mlflow_has_a_run_with_a_metric_for_each_case(
     (run,) = mlflow.MlflowClient(uri).search_runs(["0"])
     cases = ("tiny/easy/injection/rnd", "tiny/easy/modification/rnd")
     assert set(run.data.metrics) == {
-        f"{each}/{case}" for each in ("drop", "attacked") for case in cases
+        f"{metric}/{case}" for metric in ("drop", "attacked") for case in cases
     }
     assert 0 < run.data.metrics[f"drop/{cases[0]}"] < 1
     assert run.data.params["suite"] == "smoke"

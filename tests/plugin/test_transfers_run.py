@@ -59,10 +59,10 @@ def findings(path: Path) -> dict[str, list[str]]:
     record: dict[str, Any] = json.loads(path.read_text())
     return {
         case["id"]: [
-            each["text"]
+            finding["text"]
             for repeat in case["outcome"]["repeats"]
-            for each in repeat["late"]
-            if each["name"] == "transfer-stronger"
+            for finding in repeat["late"]
+            if finding["name"] == "transfer-stronger"
         ]
         for case in record["cases"]
     }
@@ -81,10 +81,10 @@ def test_what_another_model_of_the_run_fell_to_is_tried(
 ) -> None:
     """Whichever came first, and wherever they are measured."""
     doors.runpytest(*ARGS, *where, "--grb-json=run.json").assert_outcomes(passed=2)
-    found = findings(doors.path / "run.json")
-    (text,) = found["closed@tiny/full/injection/peek"]
+    result = findings(doors.path / "run.json")
+    (text,) = result["closed@tiny/full/injection/peek"]
     assert text.startswith(TEXT)
-    assert found["ajar@tiny/full/injection/peek"] == []
+    assert result["ajar@tiny/full/injection/peek"] == []
 
 
 def test_a_finding_after_the_verdict_is_a_failed_test_if_findings_fail(

@@ -133,7 +133,7 @@ def _figures(project: pytest.Pytester) -> Mapping[str, object]:
     return {
         case["id"].rpartition("@")[0]: None
         if case["outcome"] is None
-        else [each["victim"] for each in case["outcome"]["repeats"]]
+        else [repeat["victim"] for repeat in case["outcome"]["repeats"]]
         for case in cases
     }
 

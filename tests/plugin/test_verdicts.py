@@ -32,12 +32,12 @@ def verdicts(project: pytest.Pytester) -> list[dict[str, Any]]:
 
 def check_reports(project: pytest.Pytester, word: str, reason: str) -> None:
     """Every report has the verdict and the reason."""
-    (found,) = verdicts(project)
-    assert found["result"] == word
+    (verdict,) = verdicts(project)
+    assert verdict["result"] == word
     case = ET.parse(project.path / "run.xml").getroot()[0].find("testcase")
     assert case is not None
-    own = {each.get("name"): each.get("value") for each in case.iter("property")}
-    assert own["grb.verdict"] == word
+    case_properties = {prop.get("name"): prop.get("value") for prop in case.iter("property")}
+    assert case_properties["grb.verdict"] == word
     for name in ("run.html", "run.md", "view.xml"):
         assert reason in (project.path / name).read_text(), name
 
@@ -54,7 +54,7 @@ def test_a_case_whose_limit_could_not_fail_has_none(project: pytest.Pytester) ->
         ]
     )
     check_reports(project, "pass", "untrained")
-    assert [each["limit"] for each in verdicts(project)] == [None]
+    assert [verdict["limit"] for verdict in verdicts(project)] == [None]
 
 
 @pytest.mark.parametrize("more", [(), ("--grb-jobs=2",)])
@@ -62,7 +62,7 @@ def test_a_case_fails_on_no_fewer_than_six_repeats(
     project: pytest.Pytester, more: tuple[str, ...]
 ) -> None:
     """Though the run has one; what reports show are the figures of all six."""
-    brittle = [each.replace("untrained", "brittle") for each in BASE]
+    brittle = [option.replace("untrained", "brittle") for option in BASE]
     result = project.runpytest(*brittle, *RND, *FILES, *more)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["note: 1 case (tiny/easy/injection/rnd) measured in 6 repeats: *"])
@@ -70,17 +70,17 @@ def test_a_case_fails_on_no_fewer_than_six_repeats(
     record = json.loads((project.path / "run.json").read_text())
     assert record["settings"]["repeats"] == 1
     outcome = record["cases"][0]["outcome"]
-    assert [each["seed"] for each in outcome["repeats"]] == [*range(6)]
+    assert [repeat["seed"] for repeat in outcome["repeats"]] == [*range(6)]
     case = ET.parse(project.path / "run.xml").getroot()[0].find("testcase")
     assert case is not None
-    found = [each.get("value") for each in case.iter("property") if each.get("name") in REPEATED]
-    assert found == ["6", f"{record['summary']['cases'][0]['drop']:.6f}"]
+    values = [prop.get("value") for prop in case.iter("property") if prop.get("name") in REPEATED]
+    assert values == ["6", f"{record['summary']['cases'][0]['drop']:.6f}"]
 
 
 def test_a_threshold_that_warns_is_reported_and_does_not_fail(project: pytest.Pytester) -> None:
     """In all reports; a later threshold without the word fails."""
     warns = "--grb-threshold=*/rnd = 1% warn"
-    brittle = [each.replace("untrained", "brittle") for each in BASE]
+    brittle = [option.replace("untrained", "brittle") for option in BASE]
     result = project.runpytest(*brittle, *RND, *FILES, warns, "-v")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -121,7 +121,7 @@ def test_inconclusive_comparisons_fail_where_that_is_asked_for(project: pytest.P
             "*easy *injection/rnd *fail (inconclusive)*",
         ]
     )
-    assert [each["inconclusive"] for each in verdicts(project)] == [True]
+    assert [verdict["inconclusive"] for verdict in verdicts(project)] == [True]
     wrong = project.runpytest(*other, "--grb-inconclusive=maybe")
     wrong.stderr.fnmatch_lines(["*unknown --grb-inconclusive 'maybe'; allowed: pass, fail*"])
 
@@ -138,10 +138,10 @@ def test_all_cases_of_a_run_share_the_level_of_the_default_limit(project: pytest
             assert grb_verdict.passed
         """
     )
-    args = [*(each for each in BASE if each != "--grb-only"), "--grb-attack=injection/rnd"]
-    wanted = ["--grb-difficulty=easy,medium,hard", "--grb-json=run.json"]
+    args = [*(option for option in BASE if option != "--grb-only"), "--grb-attack=injection/rnd"]
+    options = ["--grb-difficulty=easy,medium,hard", "--grb-json=run.json"]
     for more in ([], ["-k", "mine or easy"], ["--grb-shard=1/2"], ["-n", "1"]):
-        project.runpytest(*args, *wanted, *more)
-        assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 4**SHARED}, more
-    project.runpytest(*args, *wanted, "--grb-only")
-    assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 3**SHARED}
+        project.runpytest(*args, *options, *more)
+        assert {verdict["alpha"] for verdict in verdicts(project)} == {ALPHA / 4**SHARED}, more
+    project.runpytest(*args, *options, "--grb-only")
+    assert {verdict["alpha"] for verdict in verdicts(project)} == {ALPHA / 3**SHARED}

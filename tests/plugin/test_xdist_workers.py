@@ -53,13 +53,13 @@ TIMES = ("seconds", "training_seconds", "from_store")
 def _cases(path: Path) -> dict[str, Any]:
     """The result of each case, without times and the name of the worker."""
     record = json.loads(path.read_text())
-    found = {}
+    cases = {}
     for case in record["cases"]:
         outcome = _timeless(case["outcome"] or {"repeats": []})
         repeats = list(map(_timeless, outcome["repeats"]))
         message = re.sub(r"^\[gw\d\] .*\n", "", case["message"])  # xdist names the worker
-        found[case["id"]] = case["result"], message, {**outcome, "repeats": repeats}
-    return found
+        cases[case["id"]] = case["result"], message, {**outcome, "repeats": repeats}
+    return cases
 
 
 def _timeless(record: dict[str, Any]) -> dict[str, Any]:

@@ -21,15 +21,15 @@ def entries(cases: list[Case] = CASES) -> list[dict[str, object]]:
 
 def test_the_accuracy_without_attack_is_part_of_them() -> None:
     """Clean 80 %, attacked 72, 48 and 40 %: by hand."""
-    (found,) = averages(run_record(record(entries())).cases)
-    assert (found.dataset, found.difficulty, found.budget) == ("synthetic-cora", "easy", None)
-    assert found.attacks == 3
-    assert found.clean.mean == pytest.approx(0.8)
-    assert found.mean.mean == pytest.approx((0.8 + 0.72 + 0.48 + 0.4) / 4, abs=0.005)
-    assert found.three_lowest.mean == pytest.approx((0.72 + 0.48 + 0.4) / 3, abs=0.005)
+    (average,) = averages(run_record(record(entries())).cases)
+    assert (average.dataset, average.difficulty, average.budget) == ("synthetic-cora", "easy", None)
+    assert average.attacks == 3
+    assert average.clean.mean == pytest.approx(0.8)
+    assert average.mean.mean == pytest.approx((0.8 + 0.72 + 0.48 + 0.4) / 4, abs=0.005)
+    assert average.three_lowest.mean == pytest.approx((0.72 + 0.48 + 0.4) / 3, abs=0.005)
     weights = [1, 1 / 4, 1 / 9, 1 / 16]
     weighted = sum(w * a for w, a in zip(weights, (0.4, 0.48, 0.72, 0.8), strict=True))
-    assert found.weighted.mean == pytest.approx(weighted / sum(weights), abs=0.005)
+    assert average.weighted.mean == pytest.approx(weighted / sum(weights), abs=0.005)
 
 
 def test_a_case_without_figures_leaves_no_average() -> None:

@@ -24,8 +24,10 @@ def test_a_curve_has_the_points_of_one_attack_on_one_model() -> None:
         ("b", "easy", "rnd", 0.7),
     ):
         case = Case("d", level, "modification", attack, model)
-        made = outcome([(0.8, attacked)], [(0.8, 0.8)], case, model)
-        expected_cases.enter(case.id, {"case": asdict(case), "outcome": made.to_dict()}, "pass", "")
+        case_outcome = outcome([(0.8, attacked)], [(0.8, 0.8)], case, model)
+        expected_cases.enter(
+            case.id, {"case": asdict(case), "outcome": case_outcome.to_dict()}, "pass", ""
+        )
     first, second = curves(expected_cases.rows)
     assert (first.model, first.id) == ("a", "d/easy/modification/rnd")
     assert [(point.budget, point.attacked) for point in first.points] == [(0.05, 0.6), (0.1, 0.4)]

@@ -122,11 +122,11 @@ def test_leaderboards_that_are_optional_are_noted_when_they_cannot_be_used(place
     assert boards_for(models, [], there, places) == Boards()
     nowhere = replace(places, home=places.home / "nowhere")
     other = Case("tiny", "full", "modification", "dice")
-    for message, here, own in (
+    for message, built_in, user_board in (
         ("no measured leaderboard of tiny", nowhere, case),
         ("none of the selected cases of tiny is on the leaderboard zoo", places, other),
     ):
-        (note,) = boards_for(models, [own], there, here, optional=True).notes
+        (note,) = boards_for(models, [user_board], there, built_in, optional=True).notes
         assert message in note
         with pytest.raises(UsageError, match=message):
-            boards_for(models, [own], there, here)
+            boards_for(models, [user_board], there, built_in)

@@ -23,9 +23,9 @@ def rows(*entries: tuple[str, str, Pairs, Pairs], label: str = "") -> list[CaseR
     several = len({model for model, *_ in entries}) > 1
     for model, cell, victim, reference in entries:
         case = Case(*cell.split("/"), label or (model if several else ""))
-        made = outcome(victim, reference, case, model)
-        record = {"case": asdict(case), "outcome": made.to_dict()}
-        record["verdict"] = asdict(judge(made, Gate()))
+        case_outcome = outcome(victim, reference, case, model)
+        record = {"case": asdict(case), "outcome": case_outcome.to_dict()}
+        record["verdict"] = asdict(judge(case_outcome, Gate()))
         expected_cases.enter(f"{model}@{cell}", record, "pass", "")
     return expected_cases.rows
 
@@ -55,32 +55,35 @@ def test_the_lowest_is_the_mean_over_repeats_of_the_strongest_attack() -> None:
 def test_attacks_that_see_the_model_are_apart_from_those_that_do_not() -> None:
     """So is the strongest of each, and what the first take beyond the second."""
     reference = [(0.8, 0.4)]
-    made = rows(
+    records = rows(
         ("a", "d/easy/injection/rnd", [(0.8, 0.7)], reference),
         ("a", "d/easy/injection/pgd", [(0.8, 0.6)], reference),
         ("a", "d/easy/injection/pgd+white-box", [(0.8, 0.1)], reference),
     )
-    made[2] = replace_fields(made[2], outcome=_adaptive(made[2].outcome))
-    (found,) = lowest(made)
-    assert found.black_box is not None
-    assert found.adaptive is not None
-    assert (found.black_box.attack, found.black_box.attacks) == ("injection/pgd", 2)
-    assert (found.adaptive.attack, found.adaptive.attacks) == ("injection/pgd+white-box", 1)
-    assert found.strongest == found.adaptive
-    assert found.gap == pytest.approx(0.5)
-    (alone,) = lowest(made[:2])
+    records[2] = replace_fields(records[2], outcome=_adaptive(records[2].outcome))
+    (lowest_row,) = lowest(records)
+    assert lowest_row.black_box is not None
+    assert lowest_row.adaptive is not None
+    assert (lowest_row.black_box.attack, lowest_row.black_box.attacks) == ("injection/pgd", 2)
+    assert (lowest_row.adaptive.attack, lowest_row.adaptive.attacks) == (
+        "injection/pgd+white-box",
+        1,
+    )
+    assert lowest_row.strongest == lowest_row.adaptive
+    assert lowest_row.gap == pytest.approx(0.5)
+    (alone,) = lowest(records[:2])
     assert (alone.adaptive, alone.gap) == (None, 0.0)
 
 
 def _adaptive(outcome: Outcome | None) -> Outcome:
     assert outcome is not None
-    repeats = tuple(replace(each, method="transferred") for each in outcome.repeats)
+    repeats = tuple(replace(repeat, method="transferred") for repeat in outcome.repeats)
     return replace(outcome, repeats=repeats)
 
 
 def test_delta_to_the_reference_is_of_the_largest_drops() -> None:
     """Cora 0.275 against 0.625 (the reference's under grbcd), Citeseer 0.5 against 0.5."""
-    (found,) = deltas(rows(*TWO_DATASETS))
-    assert found.value == pytest.approx((0.275 - 0.625 + 0.5 - 0.5) / 2)
-    assert found.groups == ("citeseer/full", "cora/full")
-    assert found.deviation == pytest.approx(0.025 / 2**0.5)
+    (delta,) = deltas(rows(*TWO_DATASETS))
+    assert delta.value == pytest.approx((0.275 - 0.625 + 0.5 - 0.5) / 2)
+    assert delta.groups == ("citeseer/full", "cora/full")
+    assert delta.deviation == pytest.approx(0.025 / 2**0.5)

@@ -13,9 +13,11 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.ranking.ranks import RankedEntry, by_robustness, ranked
 
 
-def row(made: Outcome) -> CaseRecord:
+def row(case_outcome: Outcome) -> CaseRecord:
     expected_cases = ExpectedCases()
-    expected_cases.enter("n", {"case": asdict(made.case), "outcome": made.to_dict()}, "pass", "")
+    expected_cases.enter(
+        "n", {"case": asdict(case_outcome.case), "outcome": case_outcome.to_dict()}, "pass", ""
+    )
     return expected_cases.entries["n"]
 
 

@@ -35,20 +35,22 @@ def case(attack: str, model: str = "") -> Case:
     return Case("tiny", "easy", *attack.split("/"), model)
 
 
-def back(own: Case, made: Outcome | None, node_id: str = "") -> CaseRecord:
-    result = "error" if made is None else "pass"
-    return CaseRecord(id=own.id, node_id=node_id or node_id_of(own), result=result, outcome=made)
+def back(run_case: Case, case_outcome: Outcome | None, node_id: str = "") -> CaseRecord:
+    result = "error" if case_outcome is None else "pass"
+    return CaseRecord(
+        id=run_case.id, node_id=node_id or node_id_of(run_case), result=result, outcome=case_outcome
+    )
 
 
 def reported(models: Mapping[str, Figures], clean: float = 0.8) -> list[CaseRecord]:
     """The cases of models: label -> figures."""
-    found = []
+    records = []
     for label, attacks in models.items():
         for attack, values in attacks.items():
-            own, pairs = case(attack, label), [(clean, each) for each in values or ()]
-            made = outcome(pairs, pairs, own, label or "net") if values else None
-            found.append(back(own, made))
-    return found
+            run_case, pairs = case(attack, label), [(clean, value) for value in values or ()]
+            case_outcome = outcome(pairs, pairs, run_case, label or "net") if values else None
+            records.append(back(run_case, case_outcome))
+    return records
 
 
 def ranks(models: Mapping[str, Figures], missing: Sequence[str] = (), clean: float = 0.8) -> Ranks:
@@ -57,17 +59,17 @@ def ranks(models: Mapping[str, Figures], missing: Sequence[str] = (), clean: flo
 
 def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
     """Formed inside the repeats, over the attacks that both sides have and no attack."""
-    found = ranks({"": {"injection/rnd": (0.4, 0.8), "modification/rnd": (0.0, 0.0)}})
-    (standing,) = found.standings
+    ranking = ranks({"": {"injection/rnd": (0.4, 0.8), "modification/rnd": (0.0, 0.0)}})
+    (standing,) = ranking.standings
     first, second = 4 / 5, 1 / 5  # 1 and 1 / 4, normalised
     assert standing.figure == pytest.approx((first * 0.4 + second * 0.8 + 0.8) / 2)
     assert (standing.rank, standing.competitors, standing.attacks) == (2, 3, 1)
     assert standing.missing == ("injection/pgd",)
-    assert (standing.group, standing.model, found.notes) == ("tiny/easy", "net", ())
+    assert (standing.group, standing.model, ranking.notes) == ("tiny/easy", "net", ())
     assert standing.better == RankedEntry(1, "strong", pytest.approx(0.8))
     assert standing.worse is not None
     assert (standing.worse.rank, standing.worse.name) == (2, "weak")
-    assert list(found.of_cases) == [node_id_of(case("injection/rnd"))]
+    assert list(ranking.of_cases) == [node_id_of(case("injection/rnd"))]
 
 
 @pytest.mark.parametrize(
@@ -104,19 +106,25 @@ def test_a_model_without_a_rank_has_a_note(
     models: Mapping[str, Figures], missing: Sequence[str], clean: float, note: str
 ) -> None:
     """Cases without figures, that never came back or do not belong together, or a low accuracy."""
-    found = ranks(models, [node_id_of(case(each)) for each in missing], clean)
-    assert (found.standings, found.notes) == ((), (note,))
+    ranking = ranks(models, [node_id_of(case(attack)) for attack in missing], clean)
+    assert (ranking.standings, ranking.notes) == ((), (note,))
 
 
 def test_figures_that_do_not_belong_together_are_not_ranked() -> None:
     """Several models or tests, as when a fixture has parameters, with ids of other plugins."""
-    own = case("injection/rnd")
+    rated_case = case("injection/rnd")
 
     def of(*tests: tuple[str, str, float]) -> Ranks:
         rows = []
         for name, model, attacked in tests:
-            made = outcome([(0.8, attacked)], [(0.8, attacked)], own, model)
-            rows.append(back(own, made, node_id_of(own).replace("easy/", f"{name}easy/") + "@x"))
+            case_outcome = outcome([(0.8, attacked)], [(0.8, attacked)], rated_case, model)
+            rows.append(
+                back(
+                    rated_case,
+                    case_outcome,
+                    node_id_of(rated_case).replace("easy/", f"{name}easy/") + "@x",
+                )
+            )
         return ranks_of(rows, (), ZOO, GATE)
 
     assert of(("", "net", 0.4)).standings[0].rank == 2
@@ -129,17 +137,17 @@ def test_figures_that_do_not_belong_together_are_not_ranked() -> None:
 
 def test_the_standing_under_one_attack_is_known_from_its_outcome() -> None:
     """On each leaderboard that has the attack, unless the model or the data is not comparable."""
-    made = outcome([(0.8, 0.5)], [(0.8, 0.5)], case("injection/rnd"))
-    (standing,) = standings_of(made, ZOO, GATE)
+    case_outcome = outcome([(0.8, 0.5)], [(0.8, 0.5)], case("injection/rnd"))
+    (standing,) = standings_of(case_outcome, ZOO, GATE)
     assert (standing.attack, standing.rank, standing.figure) == ("injection/rnd", 2, 0.5)
     assert standing.better is not None
     assert standing.better.name == "strong"
     other = replace(BOARD, fingerprint="0" * 64)
-    same = replace(BOARD.among(["weak"]), fingerprint=made.dataset)
-    (standing,) = standings_of(made, Boards(of={"tiny": (other, same)}), GATE)
+    same = replace(BOARD.among(["weak"]), fingerprint=case_outcome.dataset)
+    (standing,) = standings_of(case_outcome, Boards(of={"tiny": (other, same)}), GATE)
     assert (standing.rank, standing.competitors, standing.better) == (1, 2, None)
-    assert standings_of(made, Boards(), GATE) == ()
-    assert standings_of(made, ZOO, Gate(min_clean=0.81)) == ()
+    assert standings_of(case_outcome, Boards(), GATE) == ()
+    assert standings_of(case_outcome, ZOO, Gate(min_clean=0.81)) == ()
     stranger = outcome([(0.8, 0.5)], [(0.8, 0.5)], case("modification/rnd"))
     assert standings_of(stranger, ZOO, GATE) == ()
 
@@ -151,10 +159,10 @@ def test_the_models_of_a_run_are_ranked_over_the_attacks_that_all_have() -> None
         "b": {"injection/rnd": (0.6,), "modification/rnd": (0.1,)},
         "c": {"injection/rnd": None},
     }
-    found = comparisons(reported(models), (), GATE)
-    assert list(found) == ["tiny/easy", "tiny/easy/injection/rnd"]
-    for order in found.values():
-        assert [(each.rank, each.name) for each in order] == [(1, "b"), (2, "a")]
+    result = comparisons(reported(models), (), GATE)
+    assert list(result) == ["tiny/easy", "tiny/easy/injection/rnd"]
+    for order in result.values():
+        assert [(standing.rank, standing.name) for standing in order] == [(1, "b"), (2, "a")]
     assert comparisons(reported({"a": models["a"]}), (), GATE) == {}
 
 
@@ -162,15 +170,15 @@ def test_a_published_defence_stands_where_it_was_printed() -> None:
     """R-GCN+AT of Table 13, ranked by its own figures, is first."""
     board = published_board("grb-cora")
     assert board is not None
-    others = [each for each in board.defences if each != "R-GCN+AT"]
+    others = [defence for defence in board.defences if defence != "R-GCN+AT"]
     clean = board.cells[NO_ATTACK]["R-GCN+AT"]["full"].mean
     rows = []
     for attack in board.attacks:
-        own = Case("grb-cora", "full", *attack.split("/"))
+        board_case = Case("grb-cora", "full", *attack.split("/"))
         pairs = [(clean, board.cells[attack]["R-GCN+AT"]["full"].mean)]
-        rows.append(back(own, outcome(pairs, pairs, own)))
-    found = ranks_of(rows, (), Boards(of={"grb-cora": (board.among(others),)}), GATE)
-    (standing,) = found.standings
+        rows.append(back(board_case, outcome(pairs, pairs, board_case)))
+    ranking = ranks_of(rows, (), Boards(of={"grb-cora": (board.among(others),)}), GATE)
+    (standing,) = ranking.standings
     assert (standing.rank, standing.competitors) == (1, 10)
     assert standing.worse is not None
     assert standing.worse.name == "GAT+AT"

@@ -64,7 +64,7 @@ def run(folder: Path, data: Path, *args: str) -> dict[str, Any]:
 def test_the_paper_s_suite_probes_an_encoder_on_cora(tmp_path: Path, real_data: Path) -> None:
     """Trained on the whole graph, attacked on the public split's test nodes."""
     (tmp_path / "enc.py").write_text(ENCODER)
-    found = run(
+    result = run(
         tmp_path,
         real_data,
         "--grb-model=enc:build",
@@ -72,7 +72,7 @@ def test_the_paper_s_suite_probes_an_encoder_on_cora(tmp_path: Path, real_data: 
         "--grb-dataset=planetoid-cora",
         "--grb-attack=prbcd+iterations=5",
     )
-    (outcome,) = found.values()
+    (outcome,) = result.values()
     assert outcome["targets"] == 1000
     assert outcome["clean"] > 0.5
     assert outcome["drop"] > 0.15

@@ -51,7 +51,7 @@ def run(
 
 def row(shown: str, figure: str) -> list[str]:
     """Return the found and the published value of a figure in the output of `info`."""
-    line = next(each for each in shown.splitlines() if each.startswith(f"{figure}  "))
+    line = next(text for text in shown.splitlines() if text.startswith(f"{figure}  "))
     return line.removeprefix(figure).split()
 
 
@@ -88,13 +88,13 @@ def test_one_command_gives_a_verified_dataset(
             "half": "archive",
             "other": "not the grb-cora that is published: nodes: expected 2,680, found 3,191",
         }.items():
-            line = next(each for each in done.stderr.splitlines() if f"/{name}/" in each)
+            line = next(text for text in done.stderr.splitlines() if f"/{name}/" in text)
             assert reason in line
         again = run("fetch", "grb-cora", *sources)
         assert again.returncode == 0
         assert list(routes) == asked(server)
     listed = run("datasets").stdout
-    line = next(each for each in listed.splitlines() if each.startswith("grb-cora"))
+    line = next(text for text in listed.splitlines() if text.startswith("grb-cora"))
     assert line.endswith(f"in {tmp_path / 'home' / 'grb-cora'}, verified")
     assert server.url("/good/grb-cora.zip") in (tmp_path / "home" / LOCK_FILE).read_text()
     shown = run("info", "grb-cora").stdout

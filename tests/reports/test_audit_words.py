@@ -25,14 +25,17 @@ KNOWN = {"pgd+white-box": "adaptive", "prbcd": "transferred", "eva": "score-base
 def attacked(scenario: str, name: str, left: float, reference: float) -> Outcome:
     """An outcome of one repeat; attacks in `KNOWN` know the model."""
     case = Case("d", "full", scenario, name)
-    made = outcome([(0.8, left)], [(0.8, reference)], case, "build")
+    case_outcome = outcome([(0.8, left)], [(0.8, reference)], case, "build")
     method = KNOWN.get(name, "black-box")
-    return replace(made, repeats=tuple(replace(each, method=method) for each in made.repeats))
+    return replace(
+        case_outcome,
+        repeats=tuple(replace(repeat, method=method) for repeat in case_outcome.repeats),
+    )
 
 
 def audit(*outcomes: Outcome, suite: str = "audit") -> RunRecord:
     """The record of an audit with these outcomes."""
-    fields = record([entry(each.case, each) for each in outcomes])
+    fields = record([entry(case_outcome.case, case_outcome) for case_outcome in outcomes])
     fields["settings"]["suite"] = suite
     return run_record(fields)
 
@@ -81,29 +84,31 @@ def test_a_model_stands_if_it_keeps_more_than_an_undefended_one(
 
     Figures are what is left of it, of the GCN, and what black-box attacks leave.
     """
-    made = audit(*outcomes)
-    (found,) = conclusions(made)
-    words = found.text
+    run = audit(*outcomes)
+    (conclusion,) = conclusions(run)
+    words = conclusion.text
     assert verdict in words
-    assert found.falls == (verdict in ("only looks robust", "no more robust than", "only under"))
-    assert [each.name for each in digest(made).further] == ["audit on d"] * found.falls
+    assert conclusion.falls == (
+        verdict in ("only looks robust", "no more robust than", "only under")
+    )
+    assert [line.name for line in digest(run).further] == ["audit on d"] * conclusion.falls
     assert re.findall(r"([\d.]+)\.0%", words) == figures.split()
-    page = page_text([digest(made)])
+    page = page_text([digest(run)])
     assert words in page
     assert page.index('id="picture"') < page.index('id="threats"') < page.index('id="cases"')
-    assert words in markdown_text([digest(made)])
+    assert words in markdown_text([digest(run)])
     assert conclusions(audit(*outcomes, suite="smoke")) == []
 
 
 def test_what_weakens_the_conclusion_is_said() -> None:
     """Attacks that ended in an error may have been the strongest; so may doubted ones."""
     first, second = injection(0.6, 0.16)
-    found = replace(second.repeats[0], diagnostics=(finding("no-effect", 0.0),))
-    doubted = replace(second, repeats=(found,))
+    repeat = replace(second.repeats[0], diagnostics=(finding("no-effect", 0.0),))
+    doubted = replace(second, repeats=(repeat,))
     lost = Case("d", "full", "injection", "tdgia+white-box")
     fields = record([entry(first.case, first), entry(doubted.case, doubted), entry(lost, None)])
     fields["settings"]["suite"] = "audit"
-    (line,) = (each.text for each in conclusions(run_record(fields)))
+    (line,) = (conclusion.text for conclusion in conclusions(run_record(fields)))
     assert line.startswith("build may stand against attackers who know it: injection 16.0%")
     assert line.endswith(
         "; 1 case without figures may hold stronger attacks; diagnostics doubt 1 case"
@@ -114,14 +119,16 @@ def test_what_weakens_the_conclusion_is_said() -> None:
 def test_it_does_not_stand_if_an_attack_had_to_leave_its_links(note: str, verdict: str) -> None:
     first, second = injection(0.6, 0.16)
     noted = replace(second, repeats=(replace(second.repeats[0], notes=(f"{note}: why",)),))
-    (found,) = conclusions(audit(first, noted))
-    assert found.text.startswith(f"build {verdict} against attackers who know it")
+    (conclusion,) = conclusions(audit(first, noted))
+    assert conclusion.text.startswith(f"build {verdict} against attackers who know it")
 
 
 def test_a_model_below_the_floor_is_not_judged() -> None:
     """It cannot lose what it never had."""
     gate = Gate(max_drop=1.0, min_clean=0.9)
-    fields = record([entry(each.case, each, gate) for each in injection(0.6, 0.3)])
+    fields = record(
+        [entry(case_outcome.case, case_outcome, gate) for case_outcome in injection(0.6, 0.3)]
+    )
     fields["settings"]["suite"] = "audit"
-    (line,) = (each.text for each in conclusions(run_record(fields)))
+    (line,) = (conclusion.text for conclusion in conclusions(run_record(fields)))
     assert line == "build is not judged: its accuracy without an attack is below the floor"

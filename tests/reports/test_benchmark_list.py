@@ -14,11 +14,11 @@ CASE = Case("synthetic-cora", "easy", "injection", "rnd")
 
 
 def read(text: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(text)
-    return found
+    benchmarks: list[dict[str, Any]] = json.loads(text)
+    return benchmarks
 
 
 def test_any_name_makes_a_valid_list() -> None:
     """Quotes and control characters too."""
-    (found,) = read(benchmark_text([view(record([entry(CASE, measured(CASE, 0.1, HOSTILE))]))]))
-    assert found["name"].endswith("easy/injection/rnd")
+    (benchmark,) = read(benchmark_text([view(record([entry(CASE, measured(CASE, 0.1, HOSTILE))]))]))
+    assert benchmark["name"].endswith("easy/injection/rnd")

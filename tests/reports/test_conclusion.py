@@ -21,15 +21,22 @@ def made(
 ) -> Outcome:
     """A case of which 0.6 of a perceptron, 0.4 of a GCN and 0.7 of the best model are left."""
     case = Case("synthetic-cora", level, "injection", attack)
-    found = outcome([(clean, attacked)] * 2, [(0.8, 0.4)] * 2, case, "net", mlp=[(0.6, 0.6)] * 2)
+    case_outcome = outcome(
+        [(clean, attacked)] * 2, [(0.8, 0.4)] * 2, case, "net", mlp=[(0.6, 0.6)] * 2
+    )
     if "white-box" in attack:
-        repeats = tuple(replace(each, method="adaptive") for each in found.repeats)
-        found = replace(found, repeats=repeats)
-    return replace(found, shipped={best: Reference(clean=(0.8,), attacked=(0.7,))} if best else {})
+        repeats = tuple(replace(repeat, method="adaptive") for repeat in case_outcome.repeats)
+        case_outcome = replace(case_outcome, repeats=repeats)
+    return replace(
+        case_outcome, shipped={best: Reference(clean=(0.8,), attacked=(0.7,))} if best else {}
+    )
 
 
 def told(*outcomes: Outcome, gate: Gate | None = None) -> list[str]:
-    entries = [entry(each.case, each, gate or Gate(max_drop=1.0)) for each in outcomes]
+    entries = [
+        entry(case_outcome.case, case_outcome, gate or Gate(max_drop=1.0))
+        for case_outcome in outcomes
+    ]
     return conclusions(run_record(record(entries)))
 
 
@@ -50,11 +57,11 @@ def test_the_strongest_attack_of_each_difficulty_counts() -> None:
 def test_a_reference_that_has_learned_nothing_is_no_yardstick() -> None:
     """Neither in the conclusion nor as a mark; with it goes the last, if there is no other."""
     case = Case("molecules", "full", "modification", "prbcd")
-    made = replace(outcome([(0.86, 0.6)], [(0.43, 0.4)], case, "net"), majority=0.57)
-    assert told(made) == [
+    case_outcome = replace(outcome([(0.86, 0.6)], [(0.43, 0.4)], case, "net"), majority=0.57)
+    assert told(case_outcome) == [
         "net keeps 60 % against attackers who do not know it; no other model has learned the data."
     ]
-    (note,) = notes(run_record(record([entry(case, made, Gate(max_drop=1.0))])).cases, 1)
+    (note,) = notes(run_record(record([entry(case, case_outcome, Gate(max_drop=1.0))])).cases, 1)
     assert note.startswith("molecules/full: clean accuracy of GCN 43.0%, and of the most frequent")
 
 
@@ -90,7 +97,9 @@ def test_a_model_on_the_shipped_graph_has_a_rank() -> None:
 
     def rank(attacked: float) -> str:
         cases = [made(level, "rnd", attacked, max(attacked, 0.8)) for level in ("easy", "hard")]
-        (text,) = told(*(replace(each, dataset=board.fingerprint) for each in cases))
+        (text,) = told(
+            *(replace(case_outcome, dataset=board.fingerprint) for case_outcome in cases)
+        )
         return text.partition("70 %.")[2].strip()
 
     last = len(board.defences) + 1
@@ -104,9 +113,9 @@ def test_each_model_and_dataset_has_a_conclusion() -> None:
     other = made("easy", "pgd", 0.2)
     other = replace(other, case=replace(other.case, dataset="other"))
     worst = made("easy", "worst", 0.1)
-    found = told(*BLACK_BOX, other, worst)
-    assert {each.partition(" keeps ")[0] for each in found} == {
+    texts = told(*BLACK_BOX, other, worst)
+    assert {text.partition(" keeps ")[0] for text in texts} == {
         "net on other",
         "net on synthetic-cora",
     }
-    assert " 10 %" not in " ".join(found)
+    assert " 10 %" not in " ".join(texts)

@@ -30,19 +30,19 @@ def of(*cases: dict[str, Any], **changes: Any) -> Digest:
 
 def test_the_headline_counts_every_case_once() -> None:
     """Failed, in error, lost (also a user's own test), inconclusive, skipped, passed."""
-    found = view(rich())
-    assert found.headline == (
+    result = view(rich())
+    assert result.headline == (
         "4 of 16 cases passed; 7 failed, 1 ended in an error, 2 never came back, 1 inconclusive, "
         "1 skipped; failed: baseline on synthetic-cora"
     )
-    assert sum(found.counts.values()) == 16
-    assert not found.green
+    assert sum(result.counts.values()) == 16
+    assert not result.green
 
 
 def test_no_case_is_not_green() -> None:
     """A gate that judged no case is not a success."""
-    found = of()
-    assert (found.headline, found.green) == ("No case ran", False)
+    result = of()
+    assert (result.headline, result.green) == ("No case ran", False)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_no_case_is_not_green() -> None:
 )
 def test_failures_besides_the_cases_are_listed(changes: dict[str, Any], words: str) -> None:
     """Joint comparisons with the baseline; a baseline that was just written."""
-    found = of(entry(CASE, measured(CASE, 0.1)), baseline=baseline(**changes))
-    assert [words in each.text for each in found.further] == [True]
-    assert not found.green
+    result = of(entry(CASE, measured(CASE, 0.1)), baseline=baseline(**changes))
+    assert [words in line.text for line in result.further] == [True]
+    assert not result.green
 
 
 def test_cases_that_saw_different_graphs_are_not_green() -> None:
@@ -77,25 +77,24 @@ def test_a_verdict_on_all_cases_stands_in_one_suite() -> None:
     """In that of the built-in cases, if a user's own test has another model."""
     mine = entry(CASE, measured(CASE, 0.1, model="mine"), node_id="tests/test_own.py::test_mine")
     together = baseline(together=[joint(CASE.dataset, "pass")])
-    found = of(entry(CASE, measured(CASE, 0.1)), mine, baseline=together)
-    counts = {each.name: each.tests for each in suites(junit_text([found]))}
+    result = of(entry(CASE, measured(CASE, 0.1)), mine, baseline=together)
+    counts = {suite.name: suite.tests for suite in suites(junit_text([result]))}
     assert counts == {f"gcn on {CASE.dataset}": 2, f"mine on {CASE.dataset}": 1}
 
 
 def test_the_farthest_beyond_its_limit_comes_first() -> None:
     """Then errors, then lost cases."""
-    found = view(rich()).bad
-    severity = [line.severity for line in found if line.status == "fail"]
+    lines = view(rich()).bad
+    severity = [line.severity for line in lines if line.status == "fail"]
     assert severity == sorted(severity, reverse=True)
-    assert found[0].excess > 0
-    assert [line.status for line in found[-2:]] == ["error", "missing"]
+    assert lines[0].excess > 0
+    assert [line.status for line in lines[-2:]] == ["error", "missing"]
 
 
 def test_no_text_can_break_a_report() -> None:
     """Control characters, colours, lone surrogates and marks of direction are removed."""
-    found = of(entry(CASE, None, message=HOSTILE)).lines[0]
+    line = of(entry(CASE, None, message=HOSTILE)).lines[0]
     assert (
-        found.text
-        == f"<script>alert(1)</script>{SHOWN}{SHOWN} | `x` *y* @someone #12 ]]> & {SHOWN}"
+        line.text == f"<script>alert(1)</script>{SHOWN}{SHOWN} | `x` *y* @someone #12 ]]> & {SHOWN}"
     )
-    found.text.encode("utf-8")
+    line.text.encode("utf-8")

@@ -44,13 +44,13 @@ def test_the_limit_is_kept(limit: int) -> None:
 def test_foreign_names_and_messages_are_code() -> None:
     """No mention, no reference to an issue, no HTML and no additional cell."""
     case = Case(f"data{HOSTILE}".replace("/", ""), "easy", "injection", "pgd", HOSTILE)
-    made = record(
+    fields = record(
         [
             entry(case, measured(case, 0.5, HOSTILE), comparison=compared("new", text=HOSTILE)),
             entry(CASE, None, message=f"{HOSTILE}\n```\n@someone"),
         ]
     )
-    lines = markdown_text([view(made)]).splitlines()
+    lines = markdown_text([view(fields)]).splitlines()
     fence = ""
     for line in lines:
         if fence or line.startswith("```"):
@@ -69,11 +69,11 @@ def test_foreign_names_and_messages_are_code() -> None:
 @settings(deadline=None)
 def test_code_in_a_line_ends_with_its_text(text: str) -> None:
     """Whatever backticks it has; and it is one line."""
-    made = span(text)
-    assert "\n" not in made
-    made.encode()
-    found = re.match("(`+)(?!`)(.*?)(?<!`)\\1(?!`)", made)
-    assert (found[0] if found else "") == made
+    formatted = span(text)
+    assert "\n" not in formatted
+    formatted.encode()
+    match = re.match("(`+)(?!`)(.*?)(?<!`)\\1(?!`)", formatted)
+    assert (match[0] if match else "") == formatted
 
 
 def runs(*drops: float) -> str:

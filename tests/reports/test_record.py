@@ -99,8 +99,8 @@ def test_a_damaged_record_is_refused_in_one_line_or_is_the_same(
 
 def test_rows_have_what_the_run_found() -> None:
     """Outcomes and verdicts are the same."""
-    made = measured(CASE, 0.2)
-    row = msgspec.convert(entry(CASE, made), CaseRecord)
-    assert row.outcome == made
+    outcome = measured(CASE, 0.2)
+    row = msgspec.convert(entry(CASE, outcome), CaseRecord)
+    assert row.outcome == outcome
     assert row.verdict is not None
     assert row.verdict.result == "pass"

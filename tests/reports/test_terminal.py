@@ -40,12 +40,12 @@ class Screen:
 
 def shown(*entries: tuple[Case, Outcome | None], gate: Gate | None = None) -> list[str]:
     expected_cases = ExpectedCases()
-    for case, made in entries:
+    for case, measured_outcome in entries:
         fields = {"case": asdict(case), "outcome": None, "verdict": None}
         result = "error"
-        if made is not None:
-            verdict = judge(made, gate or Gate(max_drop=0.55))
-            fields |= {"outcome": made.to_dict(), "verdict": asdict(verdict)}
+        if measured_outcome is not None:
+            verdict = judge(measured_outcome, gate or Gate(max_drop=0.55))
+            fields |= {"outcome": measured_outcome.to_dict(), "verdict": asdict(verdict)}
             result = "pass" if verdict.passed else "fail"
         expected_cases.enter(node_id_of(case), fields, result, "")  # type: ignore[arg-type]
     made_of = record_of(

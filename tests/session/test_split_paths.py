@@ -74,7 +74,7 @@ def test_a_word_is_refused_if_and_only_if_it_changes_what_pytest_chooses(
             assert same, (of_root, of_word, others)
         for path in written:
             path.unlink()
-    assert all(not each[2] or "-c" not in each[2] for each in refused)
+    assert all(not words[2] or "-c" not in words[2] for words in refused)
     assert bool(refused) == (where != "absent")
 
 

@@ -13,8 +13,8 @@ from grb_check.models.zoo import ZOO
 
 def test_several_models_get_labels(tmp_path: Path) -> None:
     """The attribute, numbered where it repeats, or what the user says."""
-    made = settings(tmp_path, model=["a:GCN", "b:GCN", "mine=c:build"])
-    assert made.labels == ("GCN", "GCN-2", "mine")
+    options = settings(tmp_path, model=["a:GCN", "b:GCN", "mine=c:build"])
+    assert options.labels == ("GCN", "GCN-2", "mine")
     assert settings(tmp_path, model=["a:GCN"]).labels == ("",)
     with pytest.raises(UsageError, match=r"label 'a\\x1bb' must be of printable characters"):
         settings(tmp_path, model=["a\x1bb=a:GCN", "b:GCN"])
@@ -26,13 +26,13 @@ def test_several_models_get_labels(tmp_path: Path) -> None:
 
 def test_reference_models_have_names(tmp_path: Path) -> None:
     """Which stand for their factories, and are labels; a word that is no name is refused."""
-    made = settings(tmp_path, model=["gcn", "grb_check.models:gcn", "other=gcn_ln"]).models
-    assert [each.target for each in made] == [
+    models = settings(tmp_path, model=["gcn", "grb_check.models:gcn", "other=gcn_ln"]).models
+    assert [model.target for model in models] == [
         "grb_check.models:gcn",
         "grb_check.models:gcn",
         "grb_check.models:gcn_ln",
     ]
-    assert [each.label for each in made] == ["gcn", "gcn-2", "other"]
+    assert [model.label for model in models] == ["gcn", "gcn-2", "other"]
     with pytest.raises(
         UsageError, match=r"'gnc' must have the form .* name that --grb-list=models"
     ):
@@ -41,6 +41,6 @@ def test_reference_models_have_names(tmp_path: Path) -> None:
 
 def test_zoo_stands_for_all_reference_models(tmp_path: Path) -> None:
     """As for a leaderboard; others may be named beside it."""
-    found = settings(tmp_path, model=["zoo", "mypkg:build"]).models
-    assert [each.label for each in found] == [*ZOO, "build"]
-    assert found[0].target == ZOO["gcn"].target
+    models = settings(tmp_path, model=["zoo", "mypkg:build"]).models
+    assert [model.label for model in models] == [*ZOO, "build"]
+    assert models[0].target == ZOO["gcn"].target

@@ -75,7 +75,7 @@ VALUES = texts() | st.lists(texts(), max_size=3) | SCALARS
 def has_three_parts(message: str) -> bool:
     """Whether a message is one readable line that says what is allowed or what to do."""
     advice = ("; ", "llowed", "such as", ": give ", "e.g. ")
-    return message.isprintable() and any(each in message for each in advice)
+    return message.isprintable() and any(hint in message for hint in advice)
 
 
 @pytest.mark.slow

@@ -19,19 +19,19 @@ from grb_check.store.place import StorePlace
 def test_nothing_given_is_the_smoke_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing to configure."""
     monkeypatch.delenv(STORE_VARIABLE, raising=False)
-    made = settings(tmp_path, model=["mypkg:build"])
-    assert [source.name for source in made.datasets] == ["synthetic-cora"]
-    assert made.repeats == 3
-    assert made.store == StorePlace(str(tmp_path / ".grb_check"))
-    assert set(made.origins.values()) == {COMMAND_LINE, DEFAULT}
-    assert len(cases_of(made)) == 18
+    options = settings(tmp_path, model=["mypkg:build"])
+    assert [source.name for source in options.datasets] == ["synthetic-cora"]
+    assert options.repeats == 3
+    assert options.store == StorePlace(str(tmp_path / ".grb_check"))
+    assert set(options.origins.values()) == {COMMAND_LINE, DEFAULT}
+    assert len(cases_of(options)) == 18
 
 
 def test_the_command_line_wins_over_the_ini_file(tmp_path: Path) -> None:
     """And the origin says so."""
-    made = settings(tmp_path, ini={"repeats": 5, "suite": "standard"}, repeats="2")
-    assert (made.repeats, made.origins["grb_repeats"]) == (2, COMMAND_LINE)
-    assert (made.suite, made.origins["grb_suite"]) == ("standard", INI)
+    options = settings(tmp_path, ini={"repeats": 5, "suite": "standard"}, repeats="2")
+    assert (options.repeats, options.origins["grb_repeats"]) == (2, COMMAND_LINE)
+    assert (options.suite, options.origins["grb_suite"]) == ("standard", INI)
 
 
 def test_a_store_is_a_place_of_builtin_types(
@@ -50,25 +50,25 @@ def test_a_store_is_a_place_of_builtin_types(
 
 def test_a_baseline_of_the_ini_file_can_be_switched_off(tmp_path: Path) -> None:
     """And no file of that name is written."""
-    made = settings(tmp_path, ini={"baseline": "kept.json"}, baseline="off")
-    assert (made.baseline, made.repeats) == (None, 3)
-    assert made.origins["grb_repeats"] == DEFAULT
+    options = settings(tmp_path, ini={"baseline": "kept.json"}, baseline="off")
+    assert (options.baseline, options.repeats) == (None, 3)
+    assert options.origins["grb_repeats"] == DEFAULT
 
 
 def test_lists_are_repeated_or_separated_by_commas(tmp_path: Path) -> None:
     """And come out in the catalogue's order, each once."""
-    made = settings(tmp_path, difficulty=["hard,easy", "easy"], attack=["fgsm", "dice"])
-    assert made.difficulties == ("easy", "hard")
-    assert made.attacks == (("injection", "fgsm"), ("modification", "dice"))
+    options = settings(tmp_path, difficulty=["hard,easy", "easy"], attack=["fgsm", "dice"])
+    assert options.difficulties == ("easy", "hard")
+    assert options.attacks == (("injection", "fgsm"), ("modification", "dice"))
 
 
 def test_ranks_are_asked_for_by_words_and_lines(tmp_path: Path) -> None:
     """Paths of the ini file start at the root folder; lines and lists with commas mix."""
-    made = settings(
+    options = settings(
         tmp_path,
         ini={"rank_against": ["published", "x.json,y.json"]},
     )
-    assert made.comparison_models == ComparisonModels(
+    assert options.comparison_models == ComparisonModels(
         published=True, files=(tmp_path / "x.json", tmp_path / "y.json")
     )
     given = settings(tmp_path, rank_against=["./x.json", "gat"])
@@ -116,6 +116,6 @@ def test_a_value_out_of_range_is_refused_with_the_range(
 
 def test_passwords_of_urls_are_not_among_what_was_given(tmp_path: Path) -> None:
     """The header of a run and its record show it."""
-    made = settings(tmp_path, ini={"sources": ["https://me:secret@mirror.example/{name}.zip"]})
-    assert made.given == {"grb_sources": "https://mirror.example/{name}.zip"}
-    assert made.places.sources == ("https://me:secret@mirror.example/{name}.zip",)
+    options = settings(tmp_path, ini={"sources": ["https://me:secret@mirror.example/{name}.zip"]})
+    assert options.given == {"grb_sources": "https://mirror.example/{name}.zip"}
+    assert options.places.sources == ("https://me:secret@mirror.example/{name}.zip",)

@@ -23,16 +23,16 @@ def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:
     both = [str(tmp_path / "a" / "mine"), str(tmp_path / "b" / "mine")]
     with pytest.raises(UsageError, match="two datasets have the name 'mine'"):
         settings(tmp_path, dataset=both)
-    made = settings(tmp_path, dataset=[both[0], f"other={both[1]}"])
-    assert [source.name for source in made.datasets] == ["mine", "other"]
+    options = settings(tmp_path, dataset=[both[0], f"other={both[1]}"])
+    assert [source.name for source in options.datasets] == ["mine", "other"]
 
 
 def test_a_comma_inside_a_setting_does_not_part_attacks(tmp_path: Path) -> None:
     """Unless an attack's name follows."""
     with pytest.raises(UsageError, match="'5,dcie' is not a whole number; no attack has the name"):
         settings(tmp_path, attack=["fgsm+iterations=5,dcie"])
-    made = settings(tmp_path, attack=["rnd+removal_share=0.25,dice", "fgsm+iterations=5"])
-    assert made.attacks == (
+    options = settings(tmp_path, attack=["rnd+removal_share=0.25,dice", "fgsm+iterations=5"])
+    assert options.attacks == (
         ("injection", "fgsm+iterations=5"),
         ("modification", "rnd+removal_share=0.25"),
         ("modification", "dice"),
@@ -84,14 +84,14 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("sets")
 def test_what_a_function_gives_decides_the_suite(tmp_path: Path) -> None:
     """A set of graphs has other attacks than a graph, and one difficulty."""
-    made = settings(tmp_path, model=["a:b"], dataset=["own_sets:graphs"])
-    assert made.suite == FOR_GRAPHS
-    assert cases_of(made)[0].id == "own_sets.graphs/full/injection/rnd"
-    made = settings(tmp_path, model=["a:b"], dataset=["own_sets:graph"])
-    assert made.suite == "smoke"
+    options = settings(tmp_path, model=["a:b"], dataset=["own_sets:graphs"])
+    assert options.suite == FOR_GRAPHS
+    assert cases_of(options)[0].id == "own_sets.graphs/full/injection/rnd"
+    options = settings(tmp_path, model=["a:b"], dataset=["own_sets:graph"])
+    assert options.suite == "smoke"
     both = ["own_sets:graph", "own_sets:graphs"]
-    made = settings(tmp_path, model=["a:b"], dataset=both, attack=["prbcd"])
-    assert {case.difficulty for case in cases_of(made) if case.dataset == "own_sets.graphs"} == {
+    options = settings(tmp_path, model=["a:b"], dataset=both, attack=["prbcd"])
+    assert {case.difficulty for case in cases_of(options) if case.dataset == "own_sets.graphs"} == {
         "full"
     }
 
@@ -115,9 +115,9 @@ def test_rules_for_single_graphs_are_refused_on_sets(
         UsageError, match=rf"--grb-{rule} {refused} .*allowed for sets: [a-z, ]*{allowed};"
     ):
         settings(tmp_path, **given, **{rule: refused})
-    made = settings(tmp_path, **given, **{rule: allowed})
-    assert {getattr(source.places, rule) for source in made.datasets} == {allowed}
-    made = settings(tmp_path, **given, suite="contrastive")
-    assert [source.places.training for source in made.datasets] == ["transductive", "inductive"]
-    assert [source.features for source in made.datasets] == ["rows", "given"]
-    assert [source.split for source in made.datasets] == ["given", None]
+    options = settings(tmp_path, **given, **{rule: allowed})
+    assert {getattr(source.places, rule) for source in options.datasets} == {allowed}
+    options = settings(tmp_path, **given, suite="contrastive")
+    assert [source.places.training for source in options.datasets] == ["transductive", "inductive"]
+    assert [source.features for source in options.datasets] == ["rows", "given"]
+    assert [source.split for source in options.datasets] == ["given", None]

@@ -34,22 +34,22 @@ def test_a_changed_perturbation_is_discarded_or_verified(store: Store, how_many:
     store.save_perturbation(KEY, EDGE)
     raw = file_of(store).read_bytes()
     threat = Threat(scenario="modification", targets=torch.arange(3), edge_budget=2)
-    kept = 0
+    valid = 0
     for changed in npz_mutants(raw, how_many, seed=0):
         file_of(store).write_bytes(changed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StoreWarning)
-            found = store.load_perturbation(KEY)
-        if found is None:
+            result = store.load_perturbation(KEY)
+        if result is None:
             assert not file_of(store).exists()
             continue
-        kept += 1
-        assert all(isinstance(note, str) for note in found.notes)
+        valid += 1
+        assert all(isinstance(note, str) for note in result.notes)
         try:
-            verify(found, graph_of(3, [(0, 1)]), threat)
+            verify(result, graph_of(3, [(0, 1)]), threat)
         except BudgetError:
             continue
-    assert 0 < kept < how_many
+    assert 0 < valid < how_many
 
 
 def test_changed_arrays_are_discarded_or_arrays(store: Store, how_many: int) -> None:
@@ -60,8 +60,8 @@ def test_changed_arrays_are_discarded_or_arrays(store: Store, how_many: int) -> 
         file_of(store).write_bytes(changed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StoreWarning)
-            found = store.load_arrays(KEY)
-        assert found is None or all(isinstance(each, np.ndarray) for each in found.values())
+            result = store.load_arrays(KEY)
+        assert result is None or all(isinstance(array, np.ndarray) for array in result.values())
 
 
 def test_changed_bytes_are_discarded(store: Store, how_many: int) -> None:

@@ -72,13 +72,13 @@ def test_what_was_written_comes_back(tmp_path: Path) -> None:
     written = write_pack(tmp_path / "a.npz", CONTENT, "free for all")
     pack = open_pack(tmp_path / "a.npz")
     assert pack.digest == written.digest
-    assert list(pack.perturbations) == [wanted for wanted, _ in CONTENT]
-    for wanted, made in CONTENT[:2]:
-        assert isinstance(made, Perturbation)
-        found = pack.perturbation(wanted, GRAPH, THREAT)
-        assert found is not None
-        assert equal(found, made)
-        assert pack.check(wanted, THREAT)
+    assert list(pack.perturbations) == [shipped_request for shipped_request, _ in CONTENT]
+    for request, content in CONTENT[:2]:
+        assert isinstance(content, Perturbation)
+        result = pack.perturbation(request, GRAPH, THREAT)
+        assert result is not None
+        assert equal(result, content)
+        assert pack.check(request, THREAT)
     with pytest.raises(GradientError, match="no gradient for links"):
         pack.perturbation(CONTENT[2][0], GRAPH, THREAT)
     assert pack.check(CONTENT[2][0], THREAT)
@@ -102,9 +102,9 @@ def test_a_perturbation_is_found_by_what_it_is_for_and_not_by_the_name_of_the_da
     for name in ("fingerprint", "attack", "description", "threat"):
         other[name] = "other"
     for name, value in other.items():
-        wanted = replace(WANTED, **{name: value})  # type: ignore[arg-type]
-        assert not pack.check(wanted, THREAT)
-        assert pack.perturbation(wanted, GRAPH, THREAT) is None
+        request = replace(WANTED, **{name: value})  # type: ignore[arg-type]
+        assert not pack.check(request, THREAT)
+        assert pack.perturbation(request, GRAPH, THREAT) is None
 
 
 @given(st.data())
@@ -115,18 +115,18 @@ def test_no_other_byte_changes_a_perturbation(
     path = tmp_path_factory.mktemp("packs") / "a.npz"
     digest = write_pack(path, CONTENT).digest
     content = path.read_bytes()
-    place = data.draw(st.integers(0, len(content) - 1))
+    index = data.draw(st.integers(0, len(content) - 1))
     bit = 1 << data.draw(st.integers(0, 7))
-    changed = content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :]
-    for other in (changed, content[:place]):
+    changed = content[:index] + bytes([content[index] ^ bit]) + content[index + 1 :]
+    for other in (changed, content[:index]):
         path.write_bytes(other)
         try:
             pack = open_pack(path, digest)
-            found = pack.perturbation(WANTED, GRAPH, THREAT)
+            result = pack.perturbation(WANTED, GRAPH, THREAT)
         except UsageError:
             continue
-        assert found is not None
-        assert equal(found, MADE)
+        assert result is not None
+        assert equal(result, MADE)
 
 
 def npz(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
@@ -188,7 +188,7 @@ def test_the_error_names_the_case_and_what_the_pack_has(
 ) -> None:
     """The nearest that it has: other repeats, budgets, versions, data or cases."""
     pack = write_pack(tmp_path / "a.npz", CONTENT)
-    wanted = replace(WANTED, **change)  # type: ignore[arg-type]
-    error = lacking(pack, {"m@tiny/easy/injection/pgd": [wanted, wanted], "another": [wanted]})
+    request = replace(WANTED, **change)  # type: ignore[arg-type]
+    error = lacking(pack, {"m@tiny/easy/injection/pgd": [request, request], "another": [request]})
     with pytest.raises(UsageError, match=rf"lacks 3 perturbations that 2 cases may need.*{told}"):
         raise error

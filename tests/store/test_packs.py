@@ -46,8 +46,8 @@ def test_the_first_run_makes_no_black_box_perturbation(
     monkeypatch.setattr(OwnModels, "surrogate", no_surrogate)
     check_pack(shipped_pack(), trials)
     for _, (trial,) in trials:
-        for each in wanted_by(trial).values():
-            assert on_surrogates(each)[1]
+        for request in wanted_by(trial).values():
+            assert on_surrogates(request)[1]
     assert SHIPPED.stat().st_size < LARGEST
 
 
@@ -60,12 +60,12 @@ def test_references_of_the_first_run_are_shipped(
     has a new version, `python -m benchmarks.shipped references` measures them again.
     """
     for case, (trial,) in trials:
-        found = facts_of(trial, "").shipped
-        assert set(found) > set(REFERENCES), case.id
-        assert len(found) == len(REFERENCES) + 1
-        assert {len(found[kind].attacked) for kind in REFERENCES} == {20}
+        references = facts_of(trial, "").shipped
+        assert set(references) > set(REFERENCES), case.id
+        assert len(references) == len(REFERENCES) + 1
+        assert {len(references[kind].attacked) for kind in REFERENCES} == {20}
         if "injection" in case.scenario:
-            assert found["mlp"].attacked == found["mlp"].clean
+            assert references["mlp"].attacked == references["mlp"].clean
         packed = OwnModels(
             trial.own.dataset, trial.own.fingerprint, Store(None), trial.own.device, shipped_pack()
         )

@@ -22,6 +22,6 @@ def test_what_is_no_directory_is_refused(text: str, message: str) -> None:
 @pytest.mark.parametrize("given", ["/a/store", "/a/store?mode=read"])
 def test_the_text_of_a_place_names_it_again(given: str) -> None:
     """So that a process which is given it writes to no store that is only read."""
-    place = place_of(given, "--grb-store")
-    assert place.read_only == given.endswith("read")
-    assert place_of(place.text, "--grb-store") == place
+    parsed = place_of(given, "--grb-store")
+    assert parsed.read_only == given.endswith("read")
+    assert place_of(parsed.text, "--grb-store") == parsed

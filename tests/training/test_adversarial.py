@@ -125,16 +125,16 @@ def test_a_model_of_any_convention_is_trained(make: Callable[[], nn.Module], for
 
 def test_the_seed_alone_decides() -> None:
     """The state of the global generators has no effect and is not changed."""
-    found = []
+    weights = []
     for seed, noise in ((1, 0), (1, 99), (2, 0)):
         module = fresh()
         torch.manual_seed(noise)
         before = torch.get_rng_state()
         adversarial_training(module, VIEW, VALIDATION, settings=SHORT, seed=seed)
         assert torch.equal(before, torch.get_rng_state())
-        found.append(state(module))
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
+        weights.append(state(module))
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
 
 
 def test_only_training_nodes_teach() -> None:
@@ -145,12 +145,12 @@ def test_only_training_nodes_teach() -> None:
         graph[mask][nodes] = True
     other = graph.clone()
     other.y = torch.where(graph.train_mask | graph.val_mask, graph.y, (graph.y + 1) % 3)
-    found = []
+    weights = []
     for data in (graph, other):
         module = fresh()
         adversarial_training(module, data, settings=SHORT, seed=0)
-        found.append(state(module))
-    assert torch.equal(*found)
+        weights.append(state(module))
+    assert torch.equal(*weights)
 
 
 def test_every_iteration_attacks_anew_with_a_growing_budget(
@@ -158,14 +158,14 @@ def test_every_iteration_attacks_anew_with_a_growing_budget(
 ) -> None:
     """Each attack gets a frozen model in evaluation mode, new links and a larger budget."""
     seen: list[Perturbation] = []
-    own = InjectionFgsm.perturb
+    original = InjectionFgsm.perturb
 
     def spy(
         self: InjectionFgsm, graph: Data, threat: Threat, model: Any, generator: torch.Generator
     ) -> Perturbation:
         assert not any(p.requires_grad for p in model.module.parameters())
         assert not any(part.training for part in model.module.modules())
-        done = own(self, graph, threat, model, generator)
+        done = original(self, graph, threat, model, generator)
         if graph is VIEW:
             seen.append(done)
         return done
@@ -175,7 +175,7 @@ def test_every_iteration_attacks_anew_with_a_growing_budget(
     adversarial_training(fresh(), VIEW, VALIDATION, settings=chosen, seed=0)
     trial, *attacks = seen
     assert trial.injected_x.shape[0] == 1
-    assert [each.injected_x.shape[0] for each in attacks] == [2, 4, 4]
+    assert [perturbation.injected_x.shape[0] for perturbation in attacks] == [2, 4, 4]
     assert not torch.equal(attacks[1].injected_edges, attacks[2].injected_edges)
 
 

@@ -135,12 +135,14 @@ def test_no_other_strength_is_better_on_what_was_held_out(seed: int) -> None:
     x, y = _sample(seed, 6)
     fitted, held_out = (x[:12], y[:12]), (x[12:], y[12:])
     weight, bias = chosen_probe(fitted, held_out, 3)
-    fits = {each: fit_logistic_regression(*fitted, 3, each) for each in STRENGTHS}
+    fits = {strength: fit_logistic_regression(*fitted, 3, strength) for strength in STRENGTHS}
     reached = {
-        each: float(((x[12:] @ w.T + b).argmax(axis=1) == y[12:]).mean())
-        for each, (w, b) in fits.items()
+        strength: float(((x[12:] @ w.T + b).argmax(axis=1) == y[12:]).mean())
+        for strength, (w, b) in fits.items()
     }
-    strongest = max(each for each in STRENGTHS if reached[each] == max(reached.values()))
+    strongest = max(
+        strength for strength in STRENGTHS if reached[strength] == max(reached.values())
+    )
     np.testing.assert_array_equal(weight, fits[strongest][0])
     np.testing.assert_array_equal(bias, fits[strongest][1])
 

@@ -27,7 +27,7 @@ def test_seed_is_stable_across_processes() -> None:
 def test_seeds_tell_parts_apart() -> None:
     """Types of parts and borders between them count."""
     parts = [("a", 1), ("a", "1"), ("a1",), ("a", 1, ""), (1, "a")]
-    assert len({derive_seed(*each) for each in parts}) == len(parts)
+    assert len({derive_seed(*part) for part in parts}) == len(parts)
 
 
 @given(seed=st.integers(0, 2**31 - 1))

@@ -151,8 +151,8 @@ def test_copies_of_processes_that_were_killed_are_removed(repository: Path, tmp_
     stale = tmp_path / f"{PREFIX}{ended}-x" / "own"
     alive = tmp_path / f"{PREFIX}{os.getppid()}-x" / "own"
     users = tmp_path / "users"
-    for each in (stale, alive, users):
-        git(repository, "worktree", "add", "--quiet", "--detach", str(each))
+    for path in (stale, alive, users):
+        git(repository, "worktree", "add", "--quiet", "--detach", str(path))
     remove_stale(repository)
     assert not stale.parent.exists()
     assert alive.exists()

@@ -26,8 +26,8 @@ def test_a_compiled_module_runs_as_it_is_written() -> None:
     layer = SAGEConv(4, 2)
     compiled: nn.Module = torch.compile(layer, backend=refused)
     adapter = Adapter(compiled, "mine", parse_convention("x, edge_index"))
-    found = adapter(GRAPH.x, GRAPH.edge_index)
-    assert found.equal(layer(GRAPH.x, GRAPH.edge_index))
+    result = adapter(GRAPH.x, GRAPH.edge_index)
+    assert result.equal(layer(GRAPH.x, GRAPH.edge_index))
 
 
 class Doubled(nn.Module):

@@ -60,16 +60,16 @@ class OfData(Gine):
 
 def with_attributes() -> GraphDataset:
     """Rings and stars; the attribute of an edge is the mean of the numbers of its ends."""
-    made: GraphSet = set_of_graphs()
-    made.graphs.edge_attr = made.graphs.edge_index.float().mean(dim=0)[:, None] % 2
-    return graph_dataset(made)
+    graph_set: GraphSet = set_of_graphs()
+    graph_set.graphs.edge_attr = graph_set.graphs.edge_index.float().mean(dim=0)[:, None] % 2
+    return graph_dataset(graph_set)
 
 
 DATASET = with_attributes()
 
 
-def victim_of(made: object) -> Victim:
-    return build_victim(made, DATASET, name="m", seed=0, device=CPU)
+def victim_of(model: object) -> Victim:
+    return build_victim(model, DATASET, name="m", seed=0, device=CPU)
 
 
 def test_known_edges_have_the_attributes_of_the_data() -> None:

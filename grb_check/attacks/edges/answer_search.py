@@ -173,9 +173,9 @@ class _Search:
         some = torch.randperm(self._flips.numel(), generator=self._generator)[:count]
         returns = self._flips[some.to(self._flips.device)] if room < count else self._flips[:0]
         single = [
-            codes[each : each + 1]
+            codes[index : index + 1]
             for codes in (additions, returns)
-            for each in range(codes.numel())
+            for index in range(codes.numel())
         ]
         candidates = single + self._rewired(count, tau)
         before = self.trials.work
@@ -249,17 +249,17 @@ class _Search:
 
     def _set_members(self, nodes: Tensor, classes: Tensor) -> None:
         """Replace nodes [m] by random ones of these classes [m], if there are any, in place."""
-        for each in torch.unique(classes).tolist():
-            members = self._weights * (self._classes == each)
+        for label in torch.unique(classes).tolist():
+            members = self._weights * (self._classes == label)
             if members.any():
-                rows = (classes == each).nonzero().squeeze(1)
+                rows = (classes == label).nonzero().squeeze(1)
                 nodes[rows] = self._drawn(members, rows.numel())
 
     def _second_classes(self, places: Tensor) -> Tensor:
         """Return the class of largest logit beside the label, of targets at these places."""
         logits = self.trials.logits()[places]
-        own = self._question.labels[places][:, None]
-        return logits.scatter(1, own, float("-inf")).argmax(1)
+        labels = self._question.labels[places][:, None]
+        return logits.scatter(1, labels, float("-inf")).argmax(1)
 
     def _edges_at(self, nodes: Tensor) -> Tensor:
         """Return codes of clean edges at nodes, one at random for each node that has any."""
@@ -311,23 +311,23 @@ class _Search:
         returning = sorted(range(additions, additions + returns), key=values.__getitem__)
         steps: list[Tensor] = []
         used: set[int] = set()
-        for each in sorted(range(len(candidates)), key=values.__getitem__):
-            if values[each] >= 0:
+        for index in sorted(range(len(candidates)), key=values.__getitem__):
+            if values[index] >= 0:
                 break
-            if used & nodes[each] or additions <= each < additions + returns:
+            if used & nodes[index] or additions <= index < additions + returns:
                 continue
-            step = candidates[each]
-            if each < additions and room > 0:
+            step = candidates[index]
+            if index < additions and room > 0:
                 room -= 1
-            elif each < additions:
+            elif index < additions:
                 while returning and used & nodes[returning[0]]:
                     returning.pop(0)
-                if not returning or values[each] + values[returning[0]] >= 0:
+                if not returning or values[index] + values[returning[0]] >= 0:
                     continue
                 other = returning.pop(0)
                 used |= nodes[other]
                 step = torch.cat([step, candidates[other]])
-            used |= nodes[each]
+            used |= nodes[index]
             steps.append(step)
         return steps
 

@@ -69,26 +69,26 @@ class SearchSpace:
         ]
 
 
-def greedy_flips(plan: SearchSpace, made: Tensor, count: int, steps: int) -> Tensor:
-    """Return codes [m + count] of the flips `made` [m] and `count` more, those of largest gain.
+def greedy_flips(plan: SearchSpace, flips: Tensor, count: int, steps: int) -> Tensor:
+    """Return codes [m + count] of the flips `flips` [m] and `count` more, those of largest gain.
 
     In each of `steps` steps no node gets two flips: to first order the second one counts in full,
     while in fact the first has often had the whole effect. Later steps make up for flips that a
     step is short of. If flips are still missing after all steps, more steps follow in which a node
     may get 2, 4, 8, ... flips. Fewer flips are returned if no other one has a gain.
     """
-    total, step = made.numel() + count, 0
-    while made.numel() < total:
+    total, step = flips.numel() + count, 0
+    while flips.numel() < total:
         step += 1
         # What is missing but for the equal shares of the steps to come.
-        requested = max(1, total - made.numel() - count * max(0, steps - step) // steps)
+        requested = max(1, total - flips.numel() - count * max(0, steps - step) // steps)
         chosen = _best_apart(
-            plan, made, requested, at_a_node=2 ** min(MOST_DOUBLED, max(0, step - steps))
+            plan, flips, requested, at_a_node=2 ** min(MOST_DOUBLED, max(0, step - steps))
         )
         if not chosen.numel():
             break
-        made = torch.cat([made, chosen])
-    return made
+        flips = torch.cat([flips, chosen])
+    return flips
 
 
 def exchange_flips(
@@ -130,17 +130,17 @@ def held_targets(plan: SearchSpace, aim: Aim, flips: Tensor) -> tuple[int, float
         return held, -float(aim.value(logits))
 
 
-def _best_apart(plan: SearchSpace, made: Tensor, wanted: int, *, at_a_node: int) -> Tensor:
-    """Return codes of at most `wanted` flips with a gain, at most `at_a_node` at each node."""
-    edges = plan.clean.flipped(made)
-    forbidden = made if plan.isolate else torch.cat([made, last_edges(plan.clean, edges)])
-    left = plan.room_beside(made)
-    ranked = plan.source(edges, forbidden, RANKED * wanted, None if left is None else left > 0)
+def _best_apart(plan: SearchSpace, flips: Tensor, requested: int, *, at_a_node: int) -> Tensor:
+    """Return codes of at most `requested` flips with a gain, at most `at_a_node` at each node."""
+    edges = plan.clean.flipped(flips)
+    forbidden = flips if plan.isolate else torch.cat([flips, last_edges(plan.clean, edges)])
+    left = plan.room_beside(flips)
+    ranked = plan.source(edges, forbidden, RANKED * requested, None if left is None else left > 0)
     # The second of two removals at a node might take its last edge.
     room = torch.full((edges.num_nodes,), at_a_node if plan.isolate else 1)
     room = room if left is None else room.minimum(left.cpu())
     codes = ranked.codes[ranked.gains > 0]
-    return codes[within_capacity(edges.ends(codes).cpu(), room).to(codes.device)][:wanted]
+    return codes[within_capacity(edges.ends(codes).cpu(), room).to(codes.device)][:requested]
 
 
 def last_edges(clean: EdgeSet, edges: EdgeSet) -> Tensor:
@@ -218,8 +218,8 @@ class Relaxed:
 
     def without_negligible(self) -> Relaxed:
         """Return the flips of noticeable weight."""
-        kept = self.weights > NEGLIGIBLE
-        return Relaxed(self.codes[kept], self.weights[kept])
+        noticeable = self.weights > NEGLIGIBLE
+        return Relaxed(self.codes[noticeable], self.weights[noticeable])
 
     def largest(self, count: int) -> Tensor:
         """Return codes of the `count` flips of largest weight, without those of weight 0."""
@@ -315,8 +315,8 @@ def _allowed(flips: Tensor, plan: SearchSpace) -> Tensor:
     present = plan.clean.has(flips)
     removed = flips[present]
     ends = plan.clean.ends(removed).cpu()
-    kept = removable(ends, plan.clean.degrees().cpu(), isolate=False).to(flips.device)
-    return torch.cat([flips[~present], removed[kept]])
+    is_allowed = removable(ends, plan.clean.degrees().cpu(), isolate=False).to(flips.device)
+    return torch.cat([flips[~present], removed[is_allowed]])
 
 
 def gains_of(relaxed: Relaxed, clean: EdgeSet, aim: Aim) -> Callable[[Tensor], Tensor]:

@@ -39,11 +39,11 @@ class PairRanges:
         self._shift = end - self._last  # from a rank to a place in the order, [r]
         self._ranks = int(self._last[-1]) if self._last.numel() else 0
 
-    def sample(self, wanted: int, free: int, taken: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw `wanted` of the pairs that count and are not taken, uniformly.
+    def sample(self, count: int, free: int, taken: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw `count` of the pairs that count and are not taken, uniformly.
 
         Args:
-            wanted: at most `free`.
+            count: at most `free`.
             free: number of such pairs.
             taken: int64 [2, m], pairs that may not be drawn, first < second.
             generator: the source of randomness.
@@ -51,22 +51,22 @@ class PairRanges:
         Returns:
             int64 [2, wanted], first < second, sorted.
         """
-        if not wanted:
+        if not count:
             return torch.empty((2, 0), dtype=torch.int64)
         num_nodes = self._is_target.numel()
         taken_codes = taken[0] * num_nodes + taken[1]
-        if 2 * wanted > free or 4 * free < self._ranks:
+        if 2 * count > free or 4 * free < self._ranks:
             # Listing all ranks takes memory in the order of wanted + taken here, because
             # ranks <= 2 * (free + taken + targets); random draws would find few new pairs.
             result = self._new_codes(torch.arange(self._ranks), taken_codes)
         else:
             result = torch.empty(0, dtype=torch.int64)
-            while result.numel() < wanted:
-                missing = wanted - result.numel()
+            while result.numel() < count:
+                missing = count - result.numel()
                 draws = 64 + int(1.2 * missing * self._ranks / (free - result.numel()))
                 ranks = torch.randint(self._ranks, (draws,), generator=generator)
                 result = torch.unique(torch.cat([result, self._new_codes(ranks, taken_codes)]))
-        chosen = result[torch.randperm(result.numel(), generator=generator)[:wanted]].sort().values
+        chosen = result[torch.randperm(result.numel(), generator=generator)[:count]].sort().values
         return torch.stack([chosen // num_nodes, chosen % num_nodes])
 
     def _new_codes(self, ranks: Tensor, taken_codes: Tensor) -> Tensor:

@@ -122,8 +122,8 @@ class _Scan:
         self._at(gains, self._forbidden, start, positions, _never)
         # Each pair of two rows of this block counts once; a node has no pair with itself.
         inner = int(torch.searchsorted(positions, start + size))
-        own = torch.arange(start, start + size, device=positions.device)
-        gains[:, :inner].masked_fill_(positions[:inner] <= own[:, None], -math.inf)
+        row_numbers = torch.arange(start, start + size, device=positions.device)
+        gains[:, :inner].masked_fill_(positions[:inner] <= row_numbers[:, None], -math.inf)
         result = (gains > lowest).flatten().nonzero().squeeze(1)
         values = gains.flatten()[result]
         values, best = values.topk(min(count, values.numel()))
@@ -366,7 +366,9 @@ def block_gains(aim: Aim, edges: EdgeSet, block: Tensor) -> Tensor:
     """Return the first-order gains [m] of flipping the pairs with codes `block` [m]."""
     logits_of = weighted_logits(aim, edges, block)
     unflipped = torch.zeros_like(block, dtype=aim.x.dtype)
-    return gains_of_flips(lambda each: aim.value(logits_of(each)), edges.has(block), unflipped)
+    return gains_of_flips(
+        lambda weights: aim.value(logits_of(weights)), edges.has(block), unflipped
+    )
 
 
 def weighted_logits(aim: Aim, edges: EdgeSet, block: Tensor) -> Callable[[Tensor], Tensor]:

@@ -101,9 +101,9 @@ class Question:
 
     def last_edges(self, flips: Tensor) -> Tensor:
         """Return codes of the clean edges that are the only ones left at some node."""
-        kept = self.clean.codes[~torch.isin(self.clean.codes, flips)]
-        left = EdgeSet(kept, self.clean.num_nodes)
-        return kept[(left.degrees() < 2)[left.ends(kept)].any(0)]
+        remaining = self.clean.codes[~torch.isin(self.clean.codes, flips)]
+        left = EdgeSet(remaining, self.clean.num_nodes)
+        return remaining[(left.degrees() < 2)[left.ends(remaining)].any(0)]
 
 
 def sweep(question: Question, flips: Tensor, rounds: int, generator: torch.Generator) -> Tensor:
@@ -166,8 +166,8 @@ class Round:
 
     def flips(self) -> Tensor:
         """Return the flips that are tried together."""
-        kept = self._now.flips[~torch.isin(self._now.flips, self._back)]
-        return torch.cat([kept, self._new])
+        remaining = self._now.flips[~torch.isin(self._now.flips, self._back)]
+        return torch.cat([remaining, self._new])
 
     def after(self, margins: Tensor, tau: float, fills: int) -> Tensor:
         """Return the flips after the round.
@@ -186,8 +186,8 @@ class Round:
         # The best of the other additions take the places of the flips of least worth.
         pairs = min(back.numel(), max(0, new.numel() - fills))
         count = int((gains[fills : fills + pairs] - losses[:pairs] > LEAST_GAIN).sum())
-        kept = self._now.flips[~torch.isin(self._now.flips, back[:count])]
-        return torch.cat([kept, added, new[fills : fills + count]])
+        remaining = self._now.flips[~torch.isin(self._now.flips, back[:count])]
+        return torch.cat([remaining, added, new[fills : fills + count]])
 
     def _gains_at_nodes(self, margins: Tensor, tau: float) -> Tensor:
         """Return float [N]: the gain that counts for a flip with that end."""

@@ -124,26 +124,26 @@ class _Pool:
     def __init__(self, targets: Tensor, groups: Tensor, partners: Tensor, across: Tensor) -> None:
         is_target = mask_of(targets, groups.numel())
         first, second = across
-        here = (is_target[first] & partners[second]) | (is_target[second] & partners[first])
-        self.taken = across[:, here]
+        in_pool = (is_target[first] & partners[second]) | (is_target[second] & partners[first])
+        self.taken = across[:, in_pool]
         self.pairs, count = pairs_across(targets, groups, partners)
         self.free = count - self.taken.shape[1]
 
 
 def _sample(
-    pools: Sequence[_Pool], wanted: int, room: Tensor | None, generator: torch.Generator
+    pools: Sequence[_Pool], count: int, room: Tensor | None, generator: torch.Generator
 ) -> Tensor:
     """Return pairs int64 [2, a], a <= wanted, from each pool only what the ones before it lack.
 
     Args:
         pools: of pairs.
-        wanted: as many pairs are returned if there are as many and nodes have room for them.
+        count: as many pairs are returned if there are as many and nodes have room for them.
         room: int64 [N], pairs that each node has room for; None for no such bound.
         generator: the source of randomness.
     """
     result = []
     for pool in pools:
-        part = min(wanted, pool.free)
+        part = min(count, pool.free)
         if room is None:
             pairs = pool.pairs.sample(part, pool.free, pool.taken, generator)
         else:
@@ -154,7 +154,7 @@ def _sample(
             room = room - torch.bincount(pairs.flatten(), minlength=room.numel())
             pairs = _sorted(pairs, room.numel())
         result.append(pairs)
-        wanted -= pairs.shape[1]
+        count -= pairs.shape[1]
     return torch.cat(result, dim=1)
 
 
@@ -223,15 +223,15 @@ def best_flips(
         isolate: whether a node may lose its last edge.
     """
     room = room_for_removals(graph, threat, isolate=isolate)
-    removals, kept = _removals(candidates.removals, removal_scores, room)
-    scores = torch.cat([kept, addition_scores])
+    removals, allowed_scores = _removals(candidates.removals, removal_scores, room)
+    scores = torch.cat([allowed_scores, addition_scores])
     best = scores.argsort(descending=True, stable=True)
     if threat.local_budgets is not None:
         pairs = torch.cat([removals, candidates.additions], dim=1)[:, best]
         best = best[within_capacity(pairs, threat.local_budgets.cpu())]
     best = best[: threat.edge_budget]
-    removed = best[best < kept.numel()]
-    added = best[best >= kept.numel()] - kept.numel()
+    removed = best[best < allowed_scores.numel()]
+    added = best[best >= allowed_scores.numel()] - allowed_scores.numel()
     return _perturbation(threat, removals, candidates.additions, removed, added)
 
 
@@ -252,10 +252,10 @@ def best_of_each_kind(
             candidates, the other gets the rest.
     """
     room = room_for_removals(graph, threat, isolate=isolate)
-    removals, kept = _removals(candidates.removals, removal_scores, room)
+    removals, allowed_scores = _removals(candidates.removals, removal_scores, room)
     additions = candidates.additions[:, addition_scores.argsort(descending=True, stable=True)]
     removed, added = split_budget(
-        threat.edge_budget, removal_share, kept.numel(), additions.shape[1]
+        threat.edge_budget, removal_share, allowed_scores.numel(), additions.shape[1]
     )
     left = room_beside(threat, removals[:, :removed])
     if left is not None:
@@ -276,14 +276,14 @@ def _removals(edges: Tensor, scores: Tensor, room: Tensor) -> tuple[Tensor, Tens
     return edges[:, order], scores[order]
 
 
-def _spread(pairs: Tensor, wanted: int, num_nodes: int) -> Tensor:
-    """Return indices of `wanted` pairs: first each node at most once, then once more, and so on."""
+def _spread(pairs: Tensor, count: int, num_nodes: int) -> Tensor:
+    """Return indices of `count` pairs: first each node at most once, then once more, and so on."""
     room = torch.ones(num_nodes, dtype=torch.int64)
     free = torch.ones(pairs.shape[1], dtype=torch.bool)
     chosen = torch.empty(0, dtype=torch.int64)
-    while chosen.numel() < wanted:
-        for part in torch.split(free.nonzero().squeeze(1), max(PART, wanted)):
-            taken = part[within_capacity(pairs[:, part], room)][: wanted - chosen.numel()]
+    while chosen.numel() < count:
+        for part in torch.split(free.nonzero().squeeze(1), max(PART, count)):
+            taken = part[within_capacity(pairs[:, part], room)][: count - chosen.numel()]
             room -= torch.bincount(pairs[:, taken].flatten(), minlength=num_nodes)
             free[taken] = False
             chosen = torch.cat([chosen, taken])

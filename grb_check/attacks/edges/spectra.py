@@ -78,7 +78,7 @@ def leading_spectrum(adjacency: Any, count: int) -> Spectrum:
     return Spectrum(values, vectors, component.astype(np.int64), volume)
 
 
-def _dense(matrix: Any, trivial: Any, wanted: int) -> tuple[Floats, Floats]:
+def _dense(matrix: Any, trivial: Any, count: int) -> tuple[Floats, Floats]:
     """Return the largest eigenvalues [wanted], descending, and orthonormal vectors [N, wanted].
 
     The trivial eigenvalues are shifted below -1. Only nodes with an edge are considered, of which
@@ -87,16 +87,16 @@ def _dense(matrix: Any, trivial: Any, wanted: int) -> tuple[Floats, Floats]:
     linked = np.flatnonzero(np.diff(matrix.indptr) > 1)
     inner, shift = matrix[linked][:, linked].toarray(), trivial[linked]
     values, vectors = np.linalg.eigh(inner - 3.0 * (shift @ shift.T).toarray())
-    best = np.arange(linked.size - 1, linked.size - 1 - wanted, -1)
-    result = np.zeros((matrix.shape[0], wanted))
+    best = np.arange(linked.size - 1, linked.size - 1 - count, -1)
+    result = np.zeros((matrix.shape[0], count))
     result[linked] = vectors[:, best]
     return values[best], result
 
 
-def _filtered(matrix: Any, trivial: Any, wanted: int) -> tuple[Floats, Floats]:
+def _filtered(matrix: Any, trivial: Any, count: int) -> tuple[Floats, Floats]:
     """As `_dense`, without an N x N array."""
     positions = np.arange(1.0, matrix.shape[0] + 1.0)[:, None]
-    block = np.sin(positions * np.sqrt(np.arange(2.0, wanted + SPARE + 2.0)))
+    block = np.sin(positions * np.sqrt(np.arange(2.0, count + SPARE + 2.0)))
     transposed = sp.csr_array(trivial.T)
     bound = 0.0  # eigenvalues from -1 to here are damped
     for _ in range(FILTERS):
@@ -105,7 +105,7 @@ def _filtered(matrix: Any, trivial: Any, wanted: int) -> tuple[Floats, Floats]:
         basis = np.linalg.qr(block)[0]
         values, turn = np.linalg.eigh(basis.T @ (matrix @ basis))
         block, bound = basis @ turn, min(float(values[0]), BOUND)
-    best = np.arange(values.size - 1, values.size - 1 - wanted, -1)
+    best = np.arange(values.size - 1, values.size - 1 - count, -1)
     return values[best], block[:, best]
 
 
@@ -136,9 +136,9 @@ def weighted_changes(
         float64 [m].
     """
     weighted = spectrum.vectors * (2.0 * weights)
-    own: Floats = (spectrum.vectors**2) @ (weights * spectrum.values)
+    node_terms: Floats = (spectrum.vectors**2) @ (weights * spectrum.values)
     first, second = pairs
-    changes: Floats = -own[first] - own[second]
+    changes: Floats = -node_terms[first] - node_terms[second]
     for start in range(0, first.size, BLOCK):
         part = slice(start, start + BLOCK)
         changes[part] += (weighted[first[part]] * spectrum.vectors[second[part]]).sum(axis=1)

@@ -178,9 +178,9 @@ def _flips(
         result = find(settings, search, generator)
         owners, flips = result.owners, result.flips
     given = flips >= 0
-    own = owners[given.nonzero()[:, 0]]
-    codes, sizes = flips[given], graphs.sizes[own]
-    pairs = torch.stack([codes // sizes, codes % sizes]) + graphs.starts[own]
+    flip_owners = owners[given.nonzero()[:, 0]]
+    codes, sizes = flips[given], graphs.sizes[flip_owners]
+    pairs = torch.stack([codes // sizes, codes % sizes]) + graphs.starts[flip_owners]
     reason = "no other flip makes or keeps a graph misclassified"
     notes = shortfall(int(given.sum()), int(graphs.budgets.sum()), reason)
     if settings.polish:

@@ -140,7 +140,7 @@ def _scales(gradients: PairGradients, copies: Copies) -> Tensor:
         bounds = sizes.new_zeros(copies.sizes.numel())
         return bounds.scatter_reduce(0, copies.batch, _finite(sizes), "amax")
 
-    sent, received = (each.norm(dim=1) for each in (gradients.inputs, gradients.outputs))
+    sent, received = (vectors.norm(dim=1) for vectors in (gradients.inputs, gradients.outputs))
     return 2 * (most(sent) * most(received) + most(gradients.degrees.abs()))
 
 
@@ -163,8 +163,8 @@ def _best_removals(
     scales: Tensor,
     count: int,
 ) -> RankedRows:
-    kept = ~torch.isin(copies.edges.codes, copies.edges.encode(forbidden))
-    edges = edges[:, kept]
+    allowed = ~torch.isin(copies.edges.codes, copies.edges.encode(forbidden))
+    edges = edges[:, allowed]
     owners, codes = copies.local(edges)
     num_rows = copies.sizes.numel()
     gains = by_rows(owners, -gradients.at(edges), num_rows, -math.inf)
@@ -217,9 +217,9 @@ def _within(copies: Copies, rows: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor
     position = torch.full_like(copies.sizes, -1)
     position[rows] = torch.arange(rows.numel(), device=rows.device)
     owner = copies.batch[pairs[0]]
-    kept = position[owner] >= 0
-    first, second = (pairs - copies.starts[owner])[:, kept]
-    return position[owner[kept]], first, second
+    inside = position[owner] >= 0
+    first, second = (pairs - copies.starts[owner])[:, inside]
+    return position[owner[inside]], first, second
 
 
 def _best_of_one(
@@ -233,11 +233,13 @@ def _best_of_one(
     """Rank the additions of one graph in the memory of a few blocks of its pairs."""
     start, size = int(copies.starts[row]), int(copies.sizes[row])
     part = slice(start, start + size)
-    own = PairGradients(gradients.inputs[part], gradients.outputs[part], gradients.degrees[part])
+    part_gradients = PairGradients(
+        gradients.inputs[part], gradients.outputs[part], gradients.degrees[part]
+    )
     inside = barred[:, (barred[0] >= start) & (barred[0] < start + size)] - start
     no_edges = EdgeSet(inside.new_empty(0), size)  # all pairs are additions; edges are barred
     everywhere = torch.arange(size, device=barred.device)
-    result = best_flips(own, no_edges, everywhere, inside[0] * size + inside[1], count)
+    result = best_flips(part_gradients, no_edges, everywhere, inside[0] * size + inside[1], count)
     return ranked_rows(result.codes[None], result.gains[None], scale[None], count)
 
 
@@ -492,8 +494,8 @@ def _without(codes: Tensor, copies: Copies, barred: Tensor) -> Tensor:
     """Return codes [V, m] with -1 for the pairs [2, f] of the copies' nodes."""
     given, pairs = copies.pairs(codes)
     refused = torch.isin(copies.clean.encode(pairs), copies.clean.encode(barred))
-    kept = codes[given].masked_fill(refused, -1)
-    return codes.masked_scatter(given, kept)
+    allowed_codes = codes[given].masked_fill(refused, -1)
+    return codes.masked_scatter(given, allowed_codes)
 
 
 def _ranked_kinds(copies: Copies, codes: Tensor, gains: Tensor, count: int) -> RankedKinds:
@@ -508,8 +510,11 @@ def _ranked_kinds(copies: Copies, codes: Tensor, gains: Tensor, count: int) -> R
     )
 
 
-def _stacked(found: list[RankedKinds]) -> RankedKinds:
-    kinds = ([each.additions for each in found], [each.removals for each in found])
+def _stacked(rankings: list[RankedKinds]) -> RankedKinds:
+    kinds = (
+        [ranking.additions for ranking in rankings],
+        [ranking.removals for ranking in rankings],
+    )
     additions, removals = (
         RankedRows(torch.cat([row.codes for row in rows]), torch.cat([row.gains for row in rows]))
         for rows in kinds

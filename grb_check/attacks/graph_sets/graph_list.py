@@ -225,8 +225,8 @@ class Copies:
         """
         given = codes >= 0
         rows = given.nonzero()[:, 0]
-        own, sizes = codes[given], self.sizes[rows]
-        return given, torch.stack([own // sizes, own % sizes]) + self.starts[rows]
+        given_codes, sizes = codes[given], self.sizes[rows]
+        return given, torch.stack([given_codes // sizes, given_codes % sizes]) + self.starts[rows]
 
     def local(self, pairs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the copy [m] of each pair int64 [2, m], first < second, and its code [m] there."""

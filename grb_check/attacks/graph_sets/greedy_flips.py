@@ -95,10 +95,10 @@ def unflipped(search: Search) -> FlippedGraphs:
     return flip_graphs(search, owners, no_flips(owners.numel(), width, owners))
 
 
-def flips_left(graphs: GraphList, made: FlippedGraphs) -> Tensor:
+def flips_left(graphs: GraphList, flipped: FlippedGraphs) -> Tensor:
     """Return how many flips each graph has left, at most as many as it has pairs, int64 [V]."""
-    budgets = graphs.budgets[made.owners].minimum(graphs.pair_counts[made.owners])
-    return budgets - count_flips(made.flips)
+    budgets = graphs.budgets[flipped.owners].minimum(graphs.pair_counts[flipped.owners])
+    return budgets - count_flips(flipped.flips)
 
 
 def without_isolating(search: Search, owners: Tensor, flips: Tensor) -> Tensor:
@@ -113,15 +113,15 @@ def without_isolating(search: Search, owners: Tensor, flips: Tensor) -> Tensor:
     removed = copies.clean.has(copies.clean.encode(pairs))
     ends, degrees = pairs[:, removed].cpu(), copies.clean.degrees().cpu()
     stays = ~removable(ends, degrees, isolate=False).to(flips.device)
-    kept = flips[given]
-    kept[removed.nonzero().squeeze(1)[stays]] = -1
-    return packed(flips.masked_scatter(given, kept))
+    codes = flips[given]
+    codes[removed.nonzero().squeeze(1)[stays]] = -1
+    return packed(flips.masked_scatter(given, codes))
 
 
 WAVES: Final = (4, 12, 16, 32, 64, 128, 256)  # candidates tried before graphs may drop out
 
 
-def best_tried(search: Search, made: FlippedGraphs, candidates: Tensor) -> FlippedGraphs:
+def best_tried(search: Search, flipped: FlippedGraphs, candidates: Tensor) -> FlippedGraphs:
     """Make the strongest of its candidates in each graph, whether or not it helps.
 
     All graphs share the forward passes; misclassified ones drop out. A gradient holds for small
@@ -131,14 +131,16 @@ def best_tried(search: Search, made: FlippedGraphs, candidates: Tensor) -> Flipp
         candidates: int64 [V, k], flips, the most promising first, -1 for none; a graph without
             candidates stays unchanged.
     """
-    best = made.with_rows(candidates[:, 0] >= 0, _worst_possible(made.at(candidates[:, 0] >= 0)))
+    best = flipped.with_rows(
+        candidates[:, 0] >= 0, _worst_possible(flipped.at(candidates[:, 0] >= 0))
+    )
     start = 0
     for width in _waves(candidates.shape[1]):
         rows = (best.held & (candidates[:, start] >= 0)).nonzero().squeeze(1)
         if not rows.numel():
             break
         wave = candidates[rows, start : start + width]
-        reached = _tried(search, made.at(rows), wave)
+        reached = _tried(search, flipped.at(rows), wave)
         best = best.with_rows(rows, best.at(rows).better_of(reached))
         start += width
     return best
@@ -153,20 +155,20 @@ def _waves(count: int) -> list[int]:
     return result
 
 
-def _worst_possible(made: FlippedGraphs) -> FlippedGraphs:
+def _worst_possible(flipped: FlippedGraphs) -> FlippedGraphs:
     """Return the graphs with predictions that all others beat."""
-    lowest = torch.full_like(made.margin, float("-inf"))
-    return replace(made, held=torch.ones_like(made.held), margin=lowest)
+    lowest = torch.full_like(flipped.margin, float("-inf"))
+    return replace(flipped, held=torch.ones_like(flipped.held), margin=lowest)
 
 
-def _tried(search: Search, made: FlippedGraphs, candidates: Tensor) -> FlippedGraphs:
+def _tried(search: Search, flipped: FlippedGraphs, candidates: Tensor) -> FlippedGraphs:
     """Make the best of candidates [V, k] in each graph."""
     row, column = (candidates >= 0).nonzero().unbind(1)
-    flips = append_flips(made.flips[row], candidates[row, column][:, None])
-    variants = flip_graphs(search, made.owners[row], flips)
-    best = _worst_possible(made)
-    for each in range(candidates.shape[1]):
-        these = column == each
+    flips = append_flips(flipped.flips[row], candidates[row, column][:, None])
+    variants = flip_graphs(search, flipped.owners[row], flips)
+    best = _worst_possible(flipped)
+    for index in range(candidates.shape[1]):
+        these = column == index
         reached = variants.at(these)
         rows = row[these]
         best = best.with_rows(rows, best.at(rows).better_of(reached))
@@ -199,7 +201,7 @@ def greedy_search(
     return spend_the_rest(search, flips)
 
 
-def greedy_flips(search: Search, made: FlippedGraphs, steps: int) -> FlippedGraphs:
+def greedy_flips(search: Search, flipped: FlippedGraphs, steps: int) -> FlippedGraphs:
     """Make flips of largest gain step by step until a graph is misclassified or has none left.
 
     A step makes the strongest of several candidates, or several flips at different nodes if the
@@ -209,8 +211,8 @@ def greedy_flips(search: Search, made: FlippedGraphs, steps: int) -> FlippedGrap
     Args:
         steps: maximum number of steps, itself at most `MOST_STEPS`.
     """
-    best, path, steps = made, made, min(steps, MOST_STEPS)
-    going = made.held.clone()
+    best, path, steps = flipped, flipped, min(steps, MOST_STEPS)
+    going = flipped.held.clone()
     for step in range(steps):
         going &= path.held & (flips_left(search.graphs, path) > 0)
         rows = going.nonzero().squeeze(1)
@@ -225,55 +227,64 @@ def greedy_flips(search: Search, made: FlippedGraphs, steps: int) -> FlippedGrap
     return best
 
 
-def one_step(search: Search, made: FlippedGraphs, wanted: Tensor) -> FlippedGraphs:
-    """Make `wanted` int64 [V], 1 or more, further flips in each graph, as far as there are any."""
-    single = wanted == 1
+def one_step(search: Search, flipped: FlippedGraphs, requested: Tensor) -> FlippedGraphs:
+    """Make `requested` int64 [V], 1 or more, further flips in each graph, if there are any."""
+    single = requested == 1
     rows, others = single.nonzero().squeeze(1), (~single).nonzero().squeeze(1)
     if rows.numel():
-        made = made.with_rows(rows, _one_more(search, made.at(rows)))
+        flipped = flipped.with_rows(rows, _one_more(search, flipped.at(rows)))
     if others.numel():
-        made = made.with_rows(others, _several_more(search, made.at(others), wanted[others]))
-    return made
+        flipped = flipped.with_rows(
+            others, _several_more(search, flipped.at(others), requested[others])
+        )
+    return flipped
 
 
-def _one_more(search: Search, made: FlippedGraphs) -> FlippedGraphs:
+def _one_more(search: Search, flipped: FlippedGraphs) -> FlippedGraphs:
     """Make the strongest of some flips of each graph, after trying all of them."""
-    tries = (TRIES // search.graphs.budgets[made.owners]).clamp(min=LEAST)
+    tries = (TRIES // search.graphs.budgets[flipped.owners]).clamp(min=LEAST)
     most = int(tries.max())
-    candidates = search.source(made.owners, made.flips, -(-most // 2)).in_turn()
+    candidates = search.source(flipped.owners, flipped.flips, -(-most // 2)).in_turn()
     beyond = torch.arange(candidates.shape[1], device=tries.device) >= tries[:, None]
-    return best_tried(search, made, candidates.masked_fill(beyond, -1))
+    return best_tried(search, flipped, candidates.masked_fill(beyond, -1))
 
 
-def _several_more(search: Search, made: FlippedGraphs, wanted: Tensor) -> FlippedGraphs:
+def _several_more(search: Search, flipped: FlippedGraphs, requested: Tensor) -> FlippedGraphs:
     """Make the strongest of some sets of flips, which differ in the weight of removals."""
-    ranked = search.source(made.owners, made.flips, RANKED * int(wanted.max()))
+    ranked = search.source(flipped.owners, flipped.flips, RANKED * int(requested.max()))
     chosen = [
-        at_distinct_nodes(search, made.owners, ranked.together(factor), wanted)
+        at_distinct_nodes(search, flipped.owners, ranked.together(factor), requested)
         for factor in REMOVAL_FACTORS
     ]
     best, *others = (
-        flip_graphs(search, made.owners, append_flips(made.flips, each)) for each in chosen
+        flip_graphs(search, flipped.owners, append_flips(flipped.flips, codes)) for codes in chosen
     )
     for other in others:
         best = best.better_of(other)
     return best
 
 
-def at_distinct_nodes(search: Search, owners: Tensor, ranked: RankedRows, wanted: Tensor) -> Tensor:
-    """Return codes [V, k] of at most `wanted` int64 [V] flips with a gain, no two at one node."""
+def at_distinct_nodes(
+    search: Search, owners: Tensor, ranked: RankedRows, requested: Tensor
+) -> Tensor:
+    """Return codes [V, k] of up to `requested` int64 [V] flips with a gain, no two at one node."""
     codes = ranked.codes.masked_fill(~(ranked.gains > 0), -1)
     copies = search.graphs.copies(owners)
     given, pairs = copies.pairs(codes)
     room = torch.ones(copies.x.shape[0], dtype=torch.int64)
     taken = within_capacity(pairs.cpu(), room).to(codes.device)
-    kept = torch.zeros_like(given).masked_scatter(given, taken)
-    kept &= kept.cumsum(1) <= wanted[:, None]
-    return codes.masked_fill(~kept, -1)
+    selected = torch.zeros_like(given).masked_scatter(given, taken)
+    selected &= selected.cumsum(1) <= requested[:, None]
+    return codes.masked_fill(~selected, -1)
 
 
 def exchange_flips(
-    search: Search, clean: FlippedGraphs, made: FlippedGraphs, rounds: int, share: float, key: int
+    search: Search,
+    clean: FlippedGraphs,
+    flipped: FlippedGraphs,
+    rounds: int,
+    share: float,
+    key: int,
 ) -> FlippedGraphs:
     """Replace a share of the flips, round by round, in each graph that is not yet misclassified.
 
@@ -285,45 +296,45 @@ def exchange_flips(
     Args:
         clean: the graphs without flips.
     """
-    gained = made.margin - clean.margin
-    in_reach = made.held & (made.margin + gained > 0)
-    failures = torch.zeros_like(made.owners)
+    gained = flipped.margin - clean.margin
+    in_reach = flipped.held & (flipped.margin + gained > 0)
+    failures = torch.zeros_like(flipped.owners)
     for number in range(rounds):
-        size = count_flips(made.flips)
-        rows = (in_reach & made.held & (size > 1) & (failures < size)).nonzero().squeeze(1)
+        size = count_flips(flipped.flips)
+        rows = (in_reach & flipped.held & (size > 1) & (failures < size)).nonzero().squeeze(1)
         if not rows.numel():
             break
-        now = made.at(rows)
+        now = flipped.at(rows)
         count = (share * size[rows]).round().long().clamp(min=1)
-        kept = _taken_back(now, count, number, key)
-        tried = one_step(search, replace(now, flips=kept), count)
+        remaining = _taken_back(now, count, number, key)
+        tried = one_step(search, replace(now, flips=remaining), count)
         better = tried.beats(now)
-        made = made.with_rows(rows, now.better_of(tried))
+        flipped = flipped.with_rows(rows, now.better_of(tried))
         failures[rows] = torch.where(better, 0, failures[rows] + 1)
-    return made
+    return flipped
 
 
-def _taken_back(made: FlippedGraphs, count: Tensor, number: int, key: int) -> Tensor:
+def _taken_back(flipped: FlippedGraphs, count: Tensor, number: int, key: int) -> Tensor:
     """Return flips [V, B] without `count` int64 [V] of them, which take turns over the rounds."""
-    size = count_flips(made.flips)[:, None]
-    order = uniform(key, made.owners[:, None], made.flips).masked_fill(made.flips < 0, 2.0)
+    size = count_flips(flipped.flips)[:, None]
+    order = uniform(key, flipped.owners[:, None], flipped.flips).masked_fill(flipped.flips < 0, 2.0)
     position = order.argsort(dim=1, stable=True).argsort(dim=1, stable=True)
     turn = (position - number * count[:, None]) % size
-    return packed(made.flips.masked_fill(turn < count[:, None], -1))
+    return packed(flipped.flips.masked_fill(turn < count[:, None], -1))
 
 
-def spend_the_rest(search: Search, made: FlippedGraphs) -> FlippedGraphs:
+def spend_the_rest(search: Search, flipped: FlippedGraphs) -> FlippedGraphs:
     """Make further flips with a gain in misclassified graphs, if these stay misclassified.
 
     They cost nothing, and help if the flips are transferred to another model.
     """
-    share = torch.ones_like(made.margin)
+    share = torch.ones_like(flipped.margin)
     for _ in range(FILLS):
-        room = flips_left(search.graphs, made)
-        rows = (~made.held & (room > 0) & (share > 0)).nonzero().squeeze(1)
+        room = flips_left(search.graphs, flipped)
+        rows = (~flipped.held & (room > 0) & (share > 0)).nonzero().squeeze(1)
         if not rows.numel():
             break
-        now = made.at(rows)
+        now = flipped.at(rows)
         requested = (share[rows] * room[rows]).long().clamp(min=1)
         ranked = search.source(now.owners, now.flips, RANKED * int(requested.max()))
         chosen = at_distinct_nodes(
@@ -331,9 +342,9 @@ def spend_the_rest(search: Search, made: FlippedGraphs) -> FlippedGraphs:
         )
         tried = flip_graphs(search, now.owners, append_flips(now.flips, chosen))
         worse = now.beats(tried) | (count_flips(chosen) == 0)
-        made = made.with_rows(rows, now.where(worse, tried))
+        flipped = flipped.with_rows(rows, now.where(worse, tried))
         # Flips that did harm are retried with fewer; a single one that did is the end.
         share[rows] = torch.where(
             worse, torch.where(requested > 1, share[rows] / 4, 0.0), share[rows]
         )
-    return made
+    return flipped

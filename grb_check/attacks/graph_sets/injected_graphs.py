@@ -268,11 +268,11 @@ class NodesInGraphs:
         whole = self.attacked
         chosen = torch.zeros_like(self.clean.y, dtype=torch.bool)
         chosen[graphs] = True
-        kept = chosen[whole.batch]
-        number = kept.cumsum(0) - 1
-        edges = number[whole.edge_index[:, kept[whole.edge_index[0]]]]
-        x, nodes = whole.x[kept], whole.clean_nodes[kept]
-        batch = (chosen.cumsum(0) - 1)[whole.batch[kept]]
+        node_mask = chosen[whole.batch]
+        number = node_mask.cumsum(0) - 1
+        edges = number[whole.edge_index[:, node_mask[whole.edge_index[0]]]]
+        x, nodes = whole.x[node_mask], whole.clean_nodes[node_mask]
+        batch = (chosen.cumsum(0) - 1)[whole.batch[node_mask]]
         # Injected nodes lie in the union by graph, and in the order of their rows in each.
         rows = torch.isin(self.owners, graphs).nonzero().squeeze(1)
         positions = torch.empty_like(rows)

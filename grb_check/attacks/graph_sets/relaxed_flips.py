@@ -127,13 +127,13 @@ def _ascended(
             continue
         present = copies.clean.has(copies.clean.encode(pairs))
         value = _value_of(search, copies, logits_of)
-        own, budgets = weights[part], graphs.budgets[owners[part]]
+        part_weights, budgets = weights[part], graphs.budgets[owners[part]]
         for step in steps:
-            gains = torch.full_like(own, -math.inf)
-            gains[given] = gains_of_flips(value, present, own[given])
-            after = stepped(own, gains, budgets, step_size, step)
-            own = project(after.where(given, 0.0), budgets)
-        weights[part] = own
+            gains = torch.full_like(part_weights, -math.inf)
+            gains[given] = gains_of_flips(value, present, part_weights[given])
+            after = stepped(part_weights, gains, budgets, step_size, step)
+            part_weights = project(after.where(given, 0.0), budgets)
+        weights[part] = part_weights
     return RelaxedRows(relaxed.codes, weights)
 
 
@@ -156,11 +156,11 @@ def _with_rows(relaxed: RelaxedRows, rows: Tensor, other: RelaxedRows) -> Relaxe
     num_rows = relaxed.codes.shape[0]
     codes = no_flips(num_rows, width, relaxed.codes)
     weights = relaxed.weights.new_zeros(codes.shape)
-    for each, positions in ((relaxed, slice(None)), (other, rows)):
+    for source, positions in ((relaxed, slice(None)), (other, rows)):
         codes[positions] = -1
         weights[positions] = 0.0
-        codes[positions, : each.codes.shape[1]] = each.codes
-        weights[positions, : each.codes.shape[1]] = each.weights
+        codes[positions, : source.codes.shape[1]] = source.codes
+        weights[positions, : source.codes.shape[1]] = source.weights
     return RelaxedRows(codes, weights)
 
 

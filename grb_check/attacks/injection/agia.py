@@ -194,7 +194,7 @@ class InjectionAgia:
         move_scores = free_adam(self.link_step)
         move_features = adam_step(self.feature_step, threat.feature_range)
         best, reached = float("-inf"), 0
-        kept = (links, features)
+        solution = (links, features)
         for iteration in range(self.exchanges):
             chosen = scores.topk(links_each, dim=1).indices
             weights = torch.zeros_like(scores).scatter_(1, chosen, 1.0).requires_grad_()
@@ -203,13 +203,13 @@ class InjectionAgia:
                 value = value_of(features, weights)
             if float(value.detach()) > best + MIN_GAIN:
                 best, reached = float(value.detach()), iteration
-                kept = (_as_links(chosen, threat), features.detach())
+                solution = (_as_links(chosen, threat), features.detach())
             elif self.patience is not None and iteration - reached >= 10 * self.patience:
                 break
             by_feature, by_weight = gradients(value, features, weights)
             scores = move_scores(scores, by_weight, 1.0)
             features = move_features(features.detach(), by_feature, 1.0)
-        return kept
+        return solution
 
 
 def _first_scores(

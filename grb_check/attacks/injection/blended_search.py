@@ -168,9 +168,9 @@ def best_blend(question: InjectionQuestion) -> Injected:
     domain = domain_of(threat)
     links = defective_links(graph, no_links(), threat, probabilities, threat.injected_nodes)
     nodes, empty = _placed(question, links)
-    own, others = _blended_rows(question, empty, probabilities)
+    own_rows, others = _blended_rows(question, empty, probabilities)
     blends = (
-        domain.rounded(scale * (share * own + (1 - share) * others))
+        domain.rounded(scale * (share * own_rows + (1 - share) * others))
         for share in OWN_SHARES
         for scale in SCALES
     )
@@ -271,7 +271,7 @@ def answered_steps(question: InjectionQuestion, state: Injected) -> Injected:
     when two steps in a row gain no more than `MIN_GAIN` for each target.
     """
     nodes, _ = _placed(question, state.links)
-    guide, own = _guide(question, nodes, state.links), _own_rows(question, state)
+    guide, own_rows = _guide(question, nodes, state.links), _own_rows(question, state)
     domain = domain_of(question.threat)
     low, high = question.threat.feature_range
     length = torch.full_like(state.features[:, :1], FIRST_STEP * (high - low) / 2)
@@ -281,13 +281,13 @@ def answered_steps(question: InjectionQuestion, state: Injected) -> Injected:
         before = state.of_nodes()
         best, features, factor = before, state.features, torch.full_like(length, SHRINKAGE)
         for relative, pull, keep_norm in product(LENGTHS, PULLS, (False, True)):
-            moved = torch.lerp(state.features + relative * length * direction, own, pull)
+            moved = torch.lerp(state.features + relative * length * direction, own_rows, pull)
             if keep_norm:
                 moved = F.normalize(moved, dim=1) * state.features.norm(dim=1, keepdim=True)
-            asked = _asked(question, nodes, state, domain.rounded(moved))
-            better = asked.of_nodes() > best
-            best = torch.where(better, asked.of_nodes(), best)
-            features = torch.where(better[:, None], asked.features, features)
+            answers = _asked(question, nodes, state, domain.rounded(moved))
+            better = answers.of_nodes() > best
+            best = torch.where(better, answers.of_nodes(), best)
+            features = torch.where(better[:, None], answers.features, features)
             factor = torch.where(better[:, None], relative, factor)
         gains = best - before
         together = _strongest(
@@ -322,10 +322,10 @@ def exchanged_links(question: InjectionQuestion, state: Injected) -> Injected:
     graph, threat, start = question.graph, question.threat, (state.links, state.features)
     if not state.any_right:
         return state
-    found = EXCHANGE.exchanged(graph, threat, question.guide, *start, torch.Generator())
-    if isinstance(found, str):
+    exchanged = EXCHANGE.exchanged(graph, threat, question.guide, *start, torch.Generator())
+    if isinstance(exchanged, str):
         return state
-    links, features = found
+    links, features = exchanged
     nodes, empty = _placed(question, links)
     features = domain_of(threat).rounded(features)
     return _ascended(question, _asked(question, nodes, empty, features))

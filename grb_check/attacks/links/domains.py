@@ -202,6 +202,6 @@ def on_simplex(rows: Tensor) -> Tensor:
     ordered = rows.sort(dim=1, descending=True).values
     surplus = ordered.cumsum(1) - 1
     count = torch.arange(1, rows.shape[1] + 1, device=rows.device)
-    kept = (ordered * count > surplus).sum(1, keepdim=True).clamp(min=1)
-    shift = surplus.gather(1, kept - 1) / kept
+    support_size = (ordered * count > surplus).sum(1, keepdim=True).clamp(min=1)
+    shift = surplus.gather(1, support_size - 1) / support_size
     return (rows - shift).clamp(min=0)

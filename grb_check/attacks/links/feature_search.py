@@ -77,12 +77,12 @@ def homophily_of_features(graph: Data, links: Tensor, count: int) -> Callable[[T
 def homophily_of_weights(graph: Data, candidates: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the same map from features [n, d] and weights [n, m] of links to candidates [m]."""
     degrees = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes)[candidates]
-    own, degrees = graph.x[candidates], degrees.to(graph.x.dtype)
+    candidate_features, degrees = graph.x[candidates], degrees.to(graph.x.dtype)
 
     def homophily(features: Tensor, weights: Tensor) -> Tensor:
         total = degrees + weights.sum(0)
         scale = torch.where(total > 0, total, 1.0).rsqrt()
-        return F.cosine_similarity(features, (weights * scale) @ own, dim=1).mean()
+        return F.cosine_similarity(features, (weights * scale) @ candidate_features, dim=1).mean()
 
     return homophily
 
@@ -339,7 +339,7 @@ def maximise_each(
         ModelError: the objective is not finite.
     """
     best, features = start.detach().clone(), start.detach()
-    rows, own = torch.arange(start.shape[0], device=start.device), owners.cpu()
+    rows, groups = torch.arange(start.shape[0], device=start.device), owners.cpu()
     free = torch.ones((start.shape[0], 1)) if moves is None else moves.cpu()[:, None]
     enough = highest - _least_gain(highest) if math.isfinite(highest) else highest
     ascent = _Ascent.before(count, enough)
@@ -356,18 +356,18 @@ def maximise_each(
                 counted = _finite(value_of(rounded(features)), iteration)
         further = (counted > ascent.top) & ~ascent.done
         ascent = ascent.after(result, counted, iteration, patience)
-        taken = further[own].to(start.device)
+        taken = further[groups].to(start.device)
         best[rows[taken]] = features.detach()[taken]
         if iteration == iterations or bool(ascent.done.all()):
             break
         (gradient,) = gradients(total, features)
-        scale = ascent.scale[own][:, None] * free[rows.cpu()]
+        scale = ascent.scale[groups][:, None] * free[rows.cpu()]
         features = step(features.detach(), gradient, scale)
         going = ~ascent.done
         if 2 * int(going.sum()) <= going.numel():
-            kept = going[own]
-            own = (going.cumsum(0) - 1)[own[kept]]
-            rows, features = rows[kept.to(rows.device)], features[kept.to(rows.device)]
+            active = going[groups]
+            groups = (going.cumsum(0) - 1)[groups[active]]
+            rows, features = rows[active.to(rows.device)], features[active.to(rows.device)]
             ascent = ascent.at(going)
             value_of = values_for(ascent.groups)
     return best.to(torch.float32)
@@ -484,10 +484,12 @@ def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
         )
         raise GradientError(msg)
     given = tuple(gradient for gradient in result if gradient is not None)
-    if all(bool(each.isfinite().all()) for each in given):
+    if all(bool(gradient.isfinite().all()) for gradient in given):
         return given
-    finite = tuple(torch.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in given)
-    if not any(bool(each.any()) for each in finite):
+    finite = tuple(
+        torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0) for gradient in given
+    )
+    if not any(bool(gradient.any()) for gradient in finite):
         msg = (
             "the gradient of the model's output with respect to x is nowhere finite and non-zero; "
             "look in its forward pass for log, sqrt or a division at 0, or leave the attack out"

@@ -116,8 +116,8 @@ def defectiveness(graph: Data, links: Tensor, threat: Threat, certainty: Tensor)
         threat: gives the targets and b.
         certainty: class probabilities [t, c] of the targets.
     """
-    own = certainty.gather(1, graph.y[threat.targets][:, None]).squeeze(1)
-    return _defectiveness(graph, links, threat, own, threat.targets)
+    label_certainty = certainty.gather(1, graph.y[threat.targets][:, None]).squeeze(1)
+    return _defectiveness(graph, links, threat, label_certainty, threat.targets)
 
 
 def defectiveness_in_graphs(
@@ -133,19 +133,21 @@ def defectiveness_in_graphs(
         threat: gives the targets and b.
         certainty: class probabilities [t, c] of the targets.
     """
-    own = certainty.new_zeros(graph.y.numel())
-    own[threat.targets] = certainty.gather(1, graph.y[threat.targets][:, None]).squeeze(1)
-    every = torch.arange(graph.num_nodes, device=own.device)
-    return _defectiveness(graph, links, threat, own[graph.batch], every)
+    label_certainty = certainty.new_zeros(graph.y.numel())
+    label_certainty[threat.targets] = certainty.gather(1, graph.y[threat.targets][:, None]).squeeze(
+        1
+    )
+    every = torch.arange(graph.num_nodes, device=label_certainty.device)
+    return _defectiveness(graph, links, threat, label_certainty[graph.batch], every)
 
 
 def _defectiveness(
-    graph: Data, links: Tensor, threat: Threat, own: Tensor, nodes: Tensor
+    graph: Data, links: Tensor, threat: Threat, label_certainty: Tensor, nodes: Tensor
 ) -> Tensor:
     ends = torch.cat([graph.edge_index[0], links[1].to(graph.edge_index.device)])
     degrees = torch.bincount(ends, minlength=graph.num_nodes)[nodes] + 1.0
     edges = max(threat.edges_per_injected_node, 1)
-    return (own + 2) * (0.9 / degrees + 0.1 / (degrees * edges).sqrt())
+    return (label_certainty + 2) * (0.9 / degrees + 0.1 / (degrees * edges).sqrt())
 
 
 def label_groups(certainty: Tensor, labels: Tensor) -> Tensor:
@@ -278,14 +280,16 @@ def links_in_graphs(sites: Sites, ranked: Tensor, owners: Tensor, *, evenly: boo
     Returns:
         `injected_edges` int64 [2, e], without duplicates.
     """
-    each = sites.links_in[owners]
-    new = torch.arange(owners.numel()).repeat_interleave(each)
+    link_counts = sites.links_in[owners]
+    new = torch.arange(owners.numel()).repeat_interleave(link_counts)
     graph = owners[new]
     together = torch.bincount(owners, minlength=sites.sizes.numel())  # new nodes of each graph
     rank = torch.arange(owners.numel()) - (together.cumsum(0) - together)[owners]
-    turn = torch.arange(new.numel()) - (each.cumsum(0) - each)[new]  # of the new node's links
+    turn = (
+        torch.arange(new.numel()) - (link_counts.cumsum(0) - link_counts)[new]
+    )  # of the new node's links
     size = sites.sizes[graph]
-    position = (rank[new] * each[new] + turn) % size
+    position = (rank[new] * link_counts[new] + turn) % size
     if evenly:
         whole = (together * sites.links_in)[graph] // size
         rest = (together * sites.links_in)[graph] % size

@@ -37,7 +37,7 @@ def count_pairs(targets: Tensor, num_nodes: int) -> int:
 
 
 def lowest_pairs(
-    scores: Tensor, targets: Tensor, edges: Tensor, wanted: int, generator: torch.Generator
+    scores: Tensor, targets: Tensor, edges: Tensor, count: int, generator: torch.Generator
 ) -> Tensor:
     """Return the non-edges with a target end that have the lowest sums of their ends' scores.
 
@@ -45,20 +45,20 @@ def lowest_pairs(
         scores: int64 [N], non-negative.
         targets: int64 [t] on the CPU.
         edges: int64 [2, m], all edges with a target end, first < second.
-        wanted: number of pairs; fewer are returned if there are fewer.
+        count: number of pairs; fewer are returned if there are fewer.
         generator: breaks ties between pairs of the highest sum.
 
     Returns:
         int64 [2, a], first < second; those below the highest sum first, each part sorted.
     """
     sums = _Sums(scores, targets, edges)
-    wanted = min(wanted, sums.count_upto(sums.highest))
-    if not wanted:
+    count = min(count, sums.count_upto(sums.highest))
+    if not count:
         return torch.empty((2, 0), dtype=torch.int64)
     low, high = -1, sums.highest  # the lowest sum with enough pairs is in (low, high]
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if sums.count_upto(middle) >= wanted else (middle, high)
+        low, high = (low, middle) if sums.count_upto(middle) >= count else (middle, high)
     below, upto = sums.count_upto(high - 1), sums.count_upto(high)
     is_target = mask_of(targets, scores.numel())
     start, middles = torch.zeros_like(targets), sums.partners_upto(high - 1)
@@ -67,7 +67,7 @@ def lowest_pairs(
     return torch.cat(
         [
             inner.sample(below, below, edges, generator),
-            border.sample(wanted - below, upto - below, edges, generator),
+            border.sample(count - below, upto - below, edges, generator),
         ],
         dim=1,
     )
@@ -191,16 +191,16 @@ class ModificationFlip:
         threat: Threat,
         scores: Tensor,
         removed: Tensor,
-        wanted: int,
+        count: int,
         generator: torch.Generator,
     ) -> Tensor:
         """Return the pairs int64 [2, a] of lowest sum, for which the nodes have room."""
         targets, is_open = open_nodes(threat, graph.num_nodes)
         edges, room = edges_at(graph, targets), room_beside(threat, removed)
         if room is None:
-            return lowest_pairs(scores, targets, edges, wanted, generator)
+            return lowest_pairs(scores, targets, edges, count, generator)
         closed_last = torch.where(is_open, scores, 2 * scores.max() + 1)
-        pairs = lowest_pairs(closed_last, targets, edges, SPARE * wanted, generator)
+        pairs = lowest_pairs(closed_last, targets, edges, SPARE * count, generator)
         pairs = pairs[:, torch.randperm(pairs.shape[1], generator=generator)]
         pairs = pairs[:, closed_last[pairs].sum(0).argsort(stable=True)]
-        return pairs[:, within_capacity(pairs, room)][:, :wanted]
+        return pairs[:, within_capacity(pairs, room)][:, :count]

@@ -87,9 +87,9 @@ class ModificationL1dRnd:
         near = neighbours.of(target)
         linkable = torch.ones_like(degrees, dtype=torch.bool)
         linkable[near] = linkable[target] = False
-        kept = near if self.isolate else near[degrees[near] > 1]
+        allowed = near if self.isolate else near[degrees[near] > 1]
         removable = torch.zeros_like(linkable)
-        removable[kept] = True
+        removable[allowed] = True
         most = near.numel() if self.isolate else near.numel() - 1
         added: list[int] = []
         removed: list[int] = []

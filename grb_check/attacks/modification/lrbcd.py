@@ -73,8 +73,8 @@ class ModificationLrbcd:
             GradientError: the model has no gradient for edges.
         """
         if threat.local_budgets is None:
-            own = local_budgets(graph, LOCAL_SHARE).to(graph.x.device)
-            threat = replace(threat, local_budgets=own)
+            budgets = local_budgets(graph, LOCAL_SHARE).to(graph.x.device)
+            threat = replace(threat, local_budgets=budgets)
         return self._search().perturb(graph, threat, model, generator)
 
     def _search(self) -> ModificationPrbcd:

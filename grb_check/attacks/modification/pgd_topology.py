@@ -150,9 +150,9 @@ def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int, nodes: Tensor | No
                 "the model has gradients of pairs, but not for weighted edges; leave the attack out"
             )
         others = best_flips(gradients, clean, every_node, relaxed.codes, reach, nodes)
-        own = gradients.at(clean.ends(relaxed.codes))
-        own = torch.where(clean.has(relaxed.codes), -own, own)
-        return relaxed.joined(others.codes), torch.cat([own, others.gains])
+        pair_gains = gradients.at(clean.ends(relaxed.codes))
+        pair_gains = torch.where(clean.has(relaxed.codes), -pair_gains, pair_gains)
+        return relaxed.joined(others.codes), torch.cat([pair_gains, others.gains])
 
     return gains_at
 

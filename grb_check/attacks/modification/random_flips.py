@@ -62,7 +62,7 @@ class ModificationRandomFlips:
         if threat.batch is None:
             budgets, starts = torch.tensor([threat.edge_budget]), torch.tensor([0, num_nodes])
         else:
-            budgets, starts = (each.cpu() for each in budgets_and_starts(threat))
+            budgets, starts = (tensor.cpu() for tensor in budgets_and_starts(threat))
         result = [codes[:0]]
         bounds = torch.searchsorted(codes, starts * num_nodes).tolist()
         for index, (start, budget) in enumerate(
@@ -72,10 +72,10 @@ class ModificationRandomFlips:
             if not budget or size < 2:
                 continue
             ends = whole.ends(codes[bounds[index] : bounds[index + 1]]) - start
-            own = EdgeSet(ends[0] * size + ends[1], size)
+            edges = EdgeSet(ends[0] * size + ends[1], size)
             room = None if threat.local_budgets is None else threat.local_budgets.cpu()
-            flips = self._flips(own, budget, room, generator)
-            result.append(whole.encode(own.ends(flips) + start))
+            flips = self._flips(edges, budget, room, generator)
+            result.append(whole.encode(edges.ends(flips) + start))
         flips = torch.cat(result)
         notes = shortfall(flips.numel(), int(budgets.sum()), reason_within(threat, _REASON))
         return EdgeSet(codes, num_nodes).perturbation(flips, notes)

@@ -86,10 +86,10 @@ class ModificationSga:
 
         def loss(logits: Tensor) -> Tensor:
             both = torch.tensor([label, wrong])
-            own, other = F.cross_entropy(
+            label_loss, other = F.cross_entropy(
                 (logits / self.temperature).expand(2, -1), both, reduction="none"
             )
-            difference: Tensor = own - other
+            difference: Tensor = label_loss - other
             return difference
 
         ego = _ego(target, near)
@@ -111,8 +111,8 @@ class ModificationSga:
 def _ego(target: int, neighbours: Neighbours) -> Tensor:
     """Return the nodes within two hops of the target, int64 [m], ascending."""
     near = neighbours.of(target)
-    own = near.new_tensor([target])
-    nodes: Tensor = torch.unique(torch.cat([own, near, neighbours.of_all(near)[0]]))
+    target_node = near.new_tensor([target])
+    nodes: Tensor = torch.unique(torch.cat([target_node, near, neighbours.of_all(near)[0]]))
     return nodes
 
 

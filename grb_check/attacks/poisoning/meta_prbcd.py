@@ -65,8 +65,10 @@ class PoisoningMetaPrbcd:
         generator: torch.Generator,
     ) -> Perturbation:
         """Flip any pairs of nodes; of `model` only the labels count, which `graph.y` has."""
-        own = retrained(graph, threat, self.training_steps, generator)
-        made = [each.perturb(graph, threat, own, generator) for each in self._searches()]
+        retrained_model = retrained(graph, threat, self.training_steps, generator)
+        perturbations = [
+            search.perturb(graph, threat, retrained_model, generator) for search in self._searches()
+        ]
         other = retrained(graph, threat, self.training_steps, generator)
         targets = threat.targets.to(graph.x.device)
 
@@ -74,10 +76,10 @@ class PoisoningMetaPrbcd:
             logits = other(graph.x, apply(graph, perturbation).edge_index)[targets]
             return int((logits.argmax(1) == graph.y[targets]).sum())
 
-        return min(made, key=held)
+        return min(perturbations, key=held)
 
     def _searches(self) -> list[ModificationPrbcd]:
-        shared = {each.name for each in fields(self)} - {"training_steps", "objectives"}
+        shared = {attribute.name for attribute in fields(self)} - {"training_steps", "objectives"}
         settings = {name: getattr(self, name) for name in shared}
         return [
             ModificationPrbcd(**settings, objective=objective, knowledge="black-box")

@@ -78,7 +78,7 @@ class PoisoningMetattack:
             plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
             return greedy_flips(plan, clean.codes.new_empty(0), threat.edge_budget, self.steps)
 
-        own = retrained(graph, threat, self.training_steps, generator)
+        retrained_model = retrained(graph, threat, self.training_steps, generator)
         nodes = training_nodes(graph, threat)
         aimed = threat if self.loss == "self" else replace(threat, targets=nodes)
-        return search_graph(graph, aimed, own, self, find)
+        return search_graph(graph, aimed, retrained_model, self, find)

@@ -135,7 +135,7 @@ class Retrained:
         fitted = self._fitted(edge_index, edge_weight)
         logits = fitted.logits()[targets.cpu()].to(x.device).requires_grad_()
         with torch.enable_grad():
-            values = [objective(each) for each in logits.chunk(len(self.steps), dim=1)]
+            values = [objective(chunk) for chunk in logits.chunk(len(self.steps), dim=1)]
             (slope,) = torch.autograd.grad(torch.stack(values).mean(), logits)
         result = self._gradients(fitted, targets.cpu(), slope.cpu())
         parts = (result.inputs, result.outputs, result.degrees)
@@ -171,7 +171,7 @@ class Retrained:
     def _mean(self, logits: Tensor) -> Tensor:
         """Return the mean log-probabilities, float [m, c], of logits [m, k c]."""
         return torch.stack(
-            [each.log_softmax(1) for each in logits.chunk(len(self.steps), dim=1)]
+            [chunk.log_softmax(1) for chunk in logits.chunk(len(self.steps), dim=1)]
         ).mean(0)
 
     def _fitted(self, edge_index: Tensor, edge_weight: Tensor | None) -> _Fitted:
@@ -201,7 +201,7 @@ class Retrained:
         weights = list(self.start)
         speed = [torch.zeros_like(weight) for weight in weights]
         truth = F.one_hot(self.labels, weights[1].shape[1]).to(seen)
-        found = []
+        products = []
         with torch.enable_grad():
             for step in range(1, max(self.steps) + 1):
                 # The slopes of the cross-entropy in closed form, so that autograd differentiates
@@ -212,8 +212,8 @@ class Retrained:
                 speed = [MOMENTUM * v + slope for v, slope in zip(speed, slopes, strict=True)]
                 weights = [w - RATE * v for w, v in zip(weights, speed, strict=True)]
                 if step in self.steps:
-                    found.append(weights[0] @ weights[1])
-            return torch.cat(found, dim=1)
+                    products.append(weights[0] @ weights[1])
+            return torch.cat(products, dim=1)
 
     def _gradients(self, fitted: _Fitted, targets: Tensor, slope: Tensor) -> PairGradients:
         """Return the gradient for all pairs from that for the logits of the targets [t, k c].
@@ -295,7 +295,7 @@ def retrained(
     )
     scale = NORM / x.norm(dim=1).mean().clamp(min=1e-12)
     # Searches of edges, which alone are given it, inject nothing.
-    own = Retrained(
+    model = Retrained(
         scale * x, nodes, y[nodes], bool(graph.get("inductive")), (first, second), steps
     )
-    return cast(DifferentiableModel, own)
+    return cast(DifferentiableModel, model)

@@ -176,20 +176,20 @@ def _tarred(archive: tarfile.TarFile, info: tarfile.TarInfo) -> _Member:
 def _within(entries: Iterator[_Member], limits: ArchiveLimits) -> Iterator[_Member]:
     """Yield the regular files; a tar is unpacked up to the limits only."""
     total = 0
-    for number, each in enumerate(entries, 1):
-        total += each.size
+    for number, member in enumerate(entries, 1):
+        total += member.size
         if number > limits.members:
             raise _Unusable(f"it has more than {limits.members:,} members, the limit")
         if total > limits.total_bytes:
             raise _Unusable(f"it has more than {limits.total_bytes:,} unpacked bytes, the limit")
-        if each.open is not None and each.parts:
-            yield each
+        if member.open is not None and member.parts:
+            yield member
 
 
 def _parts(path: str) -> Folder:
     """Return the path of a member, for comparison only; empty for the extra files of macOS."""
     parts = tuple(part for part in path.replace("\\", "/").split("/") if part not in ("", "."))
-    foreign = "__MACOSX" in parts or any(each.startswith("._") for each in parts[-1:])
+    foreign = "__MACOSX" in parts or any(part.startswith("._") for part in parts[-1:])
     return () if foreign else parts
 
 
@@ -219,10 +219,10 @@ def _the_one(folders: Sequence[Folder], name: str, files: Sequence[str]) -> Fold
     return folders[0]
 
 
-def _only(found: Sequence[_Member], what: str) -> _Member:
-    if len(found) > 1:
-        raise _Unusable(f"it has {what} {len(found)} times in the same directory")
-    return found[0]
+def _only(members: Sequence[_Member], what: str) -> _Member:
+    if len(members) > 1:
+        raise _Unusable(f"it has {what} {len(members)} times in the same directory")
+    return members[0]
 
 
 def _copy(member: _Member, sink: IO[bytes], where: Path) -> None:
@@ -282,10 +282,10 @@ def fetched(source: Source) -> Source:
     forget = f"delete the entry {source.lock_key} there"
 
     def check(folder: Path) -> None:
-        here = replace(source, path=folder)
-        files = source.format.files(here)
+        downloaded = replace(source, path=folder)
+        files = source.format.files(downloaded)
         lock.compare(source.lock_key, files, home, where="the download", accept=forget)
-        wrong = published.deviations(cast("Dataset", read(here)))
+        wrong = published.deviations(cast("Dataset", read(downloaded)))
         if wrong:
             raise DataError(f"this is not the {name} that is published: {wrong}")
 
@@ -295,7 +295,7 @@ def fetched(source: Source) -> Source:
     for failure in result.failures:
         warnings.warn(failure, DataNotice, stacklevel=2)
     if result.url is not None:
-        stamps = {each: lock.stamp(path) for each, path in files.items()}
+        stamps = {file_name: lock.stamp(path) for file_name, path in files.items()}
         lock.record_first_use(source.lock_key, stamps, home, origin=result.url)
     return replace(source, pending=False)
 
@@ -484,7 +484,7 @@ def _innermost(error: BaseException) -> str:
     while isinstance(inner, BaseException):
         error = inner
         inner = getattr(error, "reason", None) or (error.args[-1] if error.args else None)
-    text = "".join(each if each.isprintable() else " " for each in one_line(error))
+    text = "".join(character if character.isprintable() else " " for character in one_line(error))
     return text.rpartition(">: ")[2][:_LONGEST] or type(error).__name__
 
 

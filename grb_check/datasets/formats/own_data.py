@@ -82,27 +82,27 @@ def _imported(target: str) -> object:
     return import_target(target, "dataset", "function in it that returns the graph or graphs")
 
 
-def _made(found: object, where: str) -> object:
-    return _called(found, where) if _is_function(found) else found
+def _made(user_object: object, where: str) -> object:
+    return _called(user_object, where) if _is_function(user_object) else user_object
 
 
-def _is_function(found: object) -> bool:
+def _is_function(user_object: object) -> bool:
     """Return whether something is to be called: not a graph, nor a set of graphs."""
     from torch_geometric.data import Data
     from torch_geometric.data import Dataset as PygDataset
 
     from grb_check.datasets.reading.pyg_graph import holds_graphs
 
-    return not isinstance(found, (Data, PygDataset)) and not holds_graphs(found)
+    return not isinstance(user_object, (Data, PygDataset)) and not holds_graphs(user_object)
 
 
-def _called(found: object, where: str) -> object:
-    if not callable(found):
+def _called(user_object: object, where: str) -> object:
+    if not callable(user_object):
         raise UsageError(
-            f"{where}: is a {type(found).__name__}; name a function that returns a "
+            f"{where}: is a {type(user_object).__name__}; name a function that returns a "
             f"torch_geometric.data.Data, or a list of them"
         )
-    needed = _required(found)
+    needed = _required(user_object)
     if needed:
         raise UsageError(
             f"{where}: requires {', '.join(needed)}; name a function that can be called without "
@@ -111,7 +111,7 @@ def _called(found: object, where: str) -> object:
     from grb_check.user_code.randomness import isolated_randomness
 
     with isolated_randomness(0), users_code(f"{where} raised when called", DataError):
-        return found()
+        return user_object()
 
 
 def _required(function: Any) -> list[str]:

@@ -89,7 +89,7 @@ def _is_set(source: Source) -> bool:
     """Return whether the file has a list, a tuple or a dict: the first operation of its pickle."""
     try:
         with zipfile.ZipFile(source.path) as archive:
-            (name,) = (each for each in archive.namelist() if each.endswith("/data.pkl"))
+            (name,) = (member for member in archive.namelist() if member.endswith("/data.pkl"))
             with archive.open(name) as stream:
                 codes = (code.name for code, _, _ in pickletools.genops(stream.read(_HEAD)))
                 return next(single for single in codes if single != "PROTO") in _CONTAINERS
@@ -163,7 +163,7 @@ def _graph(loaded: Any, plain: Mapping[str, tuple[type, ...]] = _NOTHING) -> Dat
 def _graphs(loaded: Any) -> Any:
     """Return the same lists with graphs that have the attributes that are used."""
     if isinstance(loaded, dict):
-        return {key: _graphs(each) for key, each in loaded.items()}
+        return {key: _graphs(value) for key, value in loaded.items()}
     if isinstance(loaded, (list, tuple)):
         return [_graphs(data) for data in loaded]
     return _graph(loaded, _PLAIN)

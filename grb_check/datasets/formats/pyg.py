@@ -185,7 +185,7 @@ def recipe_of(spec: str) -> Recipe:
     if not (inspect.isclass(kind) and issubclass(kind, PygDataset)):
         known = sorted(map(str, torch_geometric.datasets.__all__))
         near = difflib.get_close_matches(parsed.kind, known, n=1) or [
-            each for each in known if each.lower() == parsed.kind.lower()
+            known_kind for known_kind in known if known_kind.lower() == parsed.kind.lower()
         ]
         raise UsageError(
             f"dataset pyg:{spec}: torch_geometric.datasets has no dataset {parsed.kind!r}"

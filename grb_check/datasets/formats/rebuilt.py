@@ -62,9 +62,11 @@ def instead_of(source: Source, failure: DataError) -> Source:
 
     _refuse_given_split(source)
     request = DatasetRequest(source.name, "", source.name, None)
-    here = (each for each in _find(request, source.places) if not each.missing())
+    candidates = (
+        candidate for candidate in _find(request, source.places) if not candidate.missing()
+    )
     try:
-        result = next(here, None)
+        result = next(candidates, None)
         if result is None:
             raw = saint_files.fetch_upstream(source.name, source.places.home)
             result = _source(source.name, raw, source.places)

@@ -40,7 +40,7 @@ def _source(name: str, path: Path, prefix: str) -> Source:
     return Source(name, TU_FOLDER, path, key=key)
 
 
-def _prefix(path: Path, asked: str) -> str:
+def _prefix(path: Path, requested: str) -> str:
     """Return the name of the set whose files these are; empty for anything else.
 
     Raises:
@@ -50,8 +50,8 @@ def _prefix(path: Path, asked: str) -> str:
     result = sorted({name.removesuffix(MARK) for name in ends if name.endswith(MARK)})
     if len(result) > 1:
         raise UsageError(
-            f"dataset {asked!r}: {path} has the files of several sets: {', '.join(result)}; give a "
-            f"directory of one"
+            f"dataset {requested!r}: {path} has the files of several sets: {', '.join(result)}; "
+            f"give a directory of one"
         )
     return result[0] if result else ""
 
@@ -72,7 +72,7 @@ def _files(source: Source) -> dict[str, Path]:
     if not source.path.is_dir():
         return only_file(source)
     prefix = _prefix(source.path, source.asked)
-    present = (each for each in os.listdir(source.path) if each.startswith(f"{prefix}_"))
+    present = (name for name in os.listdir(source.path) if name.startswith(f"{prefix}_"))
     names = {*(f"{prefix}_{part}.txt" for part in REQUIRED), *present}
     return {name: source.path / name for name in sorted(names)}
 

@@ -34,9 +34,9 @@ def read_npz(path: Path, keys: Collection[str] | None = None) -> dict[str, NDArr
             if (damaged := archive.testzip()) is not None:
                 raise ValueError(f"its member {damaged} is damaged")
         with np.load(path, allow_pickle=False) as file:
-            wanted = [key for key in file.files if keys is None or key in keys]
-            result = {key: file[key] for key in wanted}
-        if odd := [key for key, each in result.items() if not isinstance(each, np.ndarray)]:
+            selected = [key for key in file.files if keys is None or key in keys]
+            result = {key: file[key] for key in selected}
+        if odd := [key for key, value in result.items() if not isinstance(value, np.ndarray)]:
             raise ValueError(f"its member {odd[0]} is not an array")
         return result
     except Exception as error:  # zipfile, zlib and numpy raise nearly anything on damaged bytes

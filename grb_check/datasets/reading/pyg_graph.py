@@ -24,34 +24,34 @@ from grb_check.errors import DataError, count, one_line
 PARTS: Final = ("train", "val", "test")
 
 
-def single_graph(made: object, where: str) -> Data:
+def single_graph(user_data: object, where: str) -> Data:
     """Return the graph itself, or the only one of a PyG dataset.
 
     Raises:
         DataError: anything else; many graphs, or a graph with several kinds of nodes.
     """
-    if isinstance(made, PygDataset):
-        if len(made) != 1:
-            raise _many(len(made), where)
+    if isinstance(user_data, PygDataset):
+        if len(user_data) != 1:
+            raise _many(len(user_data), where)
         try:
-            made = made[0]
+            user_data = user_data[0]
         except Exception as error:  # a transform may raise anything
             raise DataError(f"{where}: its graph cannot be built: {one_line(error)}") from error
-    if isinstance(made, Batch):
+    if isinstance(user_data, Batch):
         raise DataError(
             f"{where}: is a Batch; give one graph as a Data, or a set of them as a list "
             f"(batch.to_data_list())"
         )
-    if isinstance(made, HeteroData):
+    if isinstance(user_data, HeteroData):
         raise DataError(
             f"{where}: is a HeteroData; give a Data, with one type of nodes and one of edges"
         )
-    if not isinstance(made, Data):
+    if not isinstance(user_data, Data):
         raise DataError(
-            f"{where}: is {kind_of(made)}; give a torch_geometric.data.Data, or for a set of "
+            f"{where}: is {kind_of(user_data)}; give a torch_geometric.data.Data, or for a set of "
             f"graphs a list of them or a PyG dataset"
         )
-    return made
+    return user_data
 
 
 def dataset_of_graph(
@@ -231,25 +231,25 @@ def kind_of(value: object) -> str:
 Parts: TypeAlias = Mapping[str, Sequence[Any]]
 
 
-def holds_graphs(made: object) -> bool:
+def holds_graphs(user_data: object) -> bool:
     """Return whether this is a set of graphs, and not one graph.
 
     A set is a dict, a list or tuple, or anything else with a length and items, such as a PyG
     dataset or a `torch.utils.data.Subset` of one. A PyG dataset of one graph is that graph.
     """
-    if isinstance(made, PygDataset):
-        return len(made) != 1
-    return isinstance(made, Mapping) or _is_sequence(made)
+    if isinstance(user_data, PygDataset):
+        return len(user_data) != 1
+    return isinstance(user_data, Mapping) or _is_sequence(user_data)
 
 
-def set_of_graphs(made: object, *, name: str, origin: str, where: str) -> GraphSet:
+def set_of_graphs(user_data: object, *, name: str, origin: str, where: str) -> GraphSet:
     """Make a set of graphs from what `holds_graphs` says is one.
 
     Args:
-        made: a sequence of `Data` with `x` [num_nodes, num_features], `edge_index` [2, e] and one
-            class `y` each; `x` may be missing in all. The split is `split` of each graph, one of
-            `PARTS`; or its `train_mask`, `val_mask` and `test_mask`, one truth value each; or
-            `made` is three sequences (train, val, test), or a dict of them, without `val` too.
+        user_data: a sequence of `Data` with `x` [num_nodes, num_features], `edge_index` [2, e] and
+            one class `y` each; `x` may be missing in all. The split is `split` of each graph, one
+            of `PARTS`; or its `train_mask`, `val_mask` and `test_mask`, one truth value each; or
+            `user_data` is three sequences (train, val, test), or a dict of them, without `val` too.
         name: as in case ids.
         origin: where the data came from, for reports.
         where: the same for messages.
@@ -261,11 +261,11 @@ def set_of_graphs(made: object, *, name: str, origin: str, where: str) -> GraphS
     Warns:
         DataNotice: see `set_assembly.graph_set_of`.
     """
-    parts = _parts(made, where)
-    given = {"": made} if parts is None else parts
+    parts = _parts(user_data, where)
+    given = {"": user_data} if parts is None else parts
     lists = {
-        part: list(_each(each, f"{where}: {part}" if part else where))
-        for part, each in given.items()
+        part: list(_each(sequence, f"{where}: {part}" if part else where))
+        for part, sequence in given.items()
     }
     graphs = [graph for listed in lists.values() for graph in listed]
     if not graphs:
@@ -282,32 +282,33 @@ def _is_sequence(value: object) -> bool:
     return hasattr(value, "__len__") and hasattr(value, "__getitem__")
 
 
-def _parts(made: Any, where: str) -> Parts | None:
+def _parts(user_data: Any, where: str) -> Parts | None:
     """Return the parts of a set that is given in parts; None for any other."""
-    if isinstance(made, Mapping):
-        if not {"train", "test"} <= made.keys() <= {*PARTS}:
+    if isinstance(user_data, Mapping):
+        if not {"train", "test"} <= user_data.keys() <= {*PARTS}:
             raise DataError(
-                f"{where}: is a dict with the keys {', '.join(map(repr, made)) or 'none'}; give "
+                f"{where}: is a dict with the keys {', '.join(map(repr, user_data)) or 'none'}; "
+                f"give "
                 f"'train', 'val' and 'test', with a list of graphs each ('val' may be missing)"
             )
-        return {part: made[part] for part in PARTS if part in made}
-    if isinstance(made, (list, tuple)) and any(map(_is_sequence, made)):
-        if len(made) != len(PARTS) or not all(map(_is_sequence, made)):
+        return {part: user_data[part] for part in PARTS if part in user_data}
+    if isinstance(user_data, (list, tuple)) and any(map(_is_sequence, user_data)):
+        if len(user_data) != len(PARTS) or not all(map(_is_sequence, user_data)):
             raise DataError(
-                f"{where}: is a {type(made).__name__} of {len(made)} with lists in it; give a list "
-                f"of graphs, or three lists (train, val, test)"
+                f"{where}: is a {type(user_data).__name__} of {len(user_data)} with lists in it; "
+                f"give a list of graphs, or three lists (train, val, test)"
             )
-        return dict(zip(PARTS, made, strict=True))
+        return dict(zip(PARTS, user_data, strict=True))
     return None
 
 
-def _each(made: Any, where: str) -> Iterator[Data]:
+def _each(sequence: Any, where: str) -> Iterator[Data]:
     """Yield the graphs of a sequence."""
-    if not _is_sequence(made):
-        raise DataError(f"{where}: is {kind_of(made)}, not a list of graphs")
-    for position in range(len(made)):
+    if not _is_sequence(sequence):
+        raise DataError(f"{where}: is {kind_of(sequence)}, not a list of graphs")
+    for position in range(len(sequence)):
         try:
-            graph = made[position]
+            graph = sequence[position]
         except Exception as error:  # a transform may raise anything
             raise DataError(
                 f"{where}: graph {position} cannot be built: {one_line(error)}"
@@ -330,8 +331,8 @@ def _split_of(lists: Mapping[str, Sequence[Data]], where: str) -> SetSplit:
         )
     starts = np.cumsum([0, *map(len, lists.values())])
     ids = {
-        part: np.arange(start, start + len(each))
-        for (part, each), start in zip(lists.items(), starts.tolist(), strict=False)
+        part: np.arange(start, start + len(listed))
+        for (part, listed), start in zip(lists.items(), starts.tolist(), strict=False)
     }
     return SetSplit(train=ids["train"], val=ids.get("val"), test=ids["test"])
 

@@ -144,9 +144,9 @@ def load_raw_sets(
         return {part: _graphs(made_with(root, more), recipe) for part, more in parts.items()}
 
 
-def _graphs(made: Any, recipe: Recipe) -> list[Any]:
+def _graphs(dataset: Any, recipe: Recipe) -> list[Any]:
     try:
-        return [made[position] for position in range(len(made))]
+        return [dataset[position] for position in range(len(dataset))]
     except Exception as error:  # anything that PyG raises on what it has read
         raise DataError(f"{recipe.label}: a graph cannot be built: {one_line(error)}") from error
 
@@ -233,9 +233,9 @@ def _proxies_of_the_environment() -> Iterator[None]:
     protocols = ("http", "https")
     before = {name: fsspec_settings.get(name) for name in protocols}
     for name in protocols:
-        own = before[name] or {}
-        client = {"trust_env": True} | own.get("client_kwargs", {})
-        fsspec_settings[name] = own | {"client_kwargs": client}
+        options = before[name] or {}
+        client = {"trust_env": True} | options.get("client_kwargs", {})
+        fsspec_settings[name] = options | {"client_kwargs": client}
     try:
         yield
     finally:

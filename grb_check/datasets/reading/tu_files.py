@@ -44,7 +44,7 @@ def fetch_graph_set(name: str, home: Path) -> Path:
     return home_root(recipe, home) / raw
 
 
-def read_graph_set(name: str, place: Path) -> GraphSet:
+def read_graph_set(name: str, path: Path) -> GraphSet:
     """Read a known set. Features are the node labels, as with PyG's `TUDataset`; no edge labels.
 
     Sets and shares of the split are those of Guerranti et al., "On the Adversarial Robustness of
@@ -52,7 +52,7 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
 
     Args:
         name: a known set of graphs.
-        place: a directory or zip archive of the collection's text files.
+        path: a directory or zip archive of the collection's text files.
 
     Raises:
         DataError: a part is missing, damaged, cut off, or contradicts another.
@@ -60,20 +60,20 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
     Warns:
         DataNotice: the counts differ from the published ones.
     """
-    graph_set = read_tu_files(name, name.upper(), place, node_parts=("node_labels",), edge_parts=())
+    graph_set = read_tu_files(name, name.upper(), path, node_parts=("node_labels",), edge_parts=())
     result = {
         "graphs": graph_set.num_graphs,
         "nodes": graph_set.graphs.x.shape[0],
         "edges": graph_set.graphs.edge_index.shape[1] // 2,
     }
-    _compare(name, result, place)
+    _compare(name, result, path)
     return graph_set
 
 
 def read_tu_files(
     name: str,
     prefix: str,
-    place: Path,
+    path: Path,
     *,
     origin: str = "",
     node_parts: Sequence[str] = (),
@@ -89,7 +89,7 @@ def read_tu_files(
     Args:
         name: as in case ids.
         prefix: of the names of the files: `PREFIX_A.txt` and so on.
-        place: a directory or zip archive of them.
+        path: a directory or zip archive of them.
         origin: where the data came from, for reports; the place if it is empty.
         node_parts: parts that must be there; without any, those that are there are read.
         edge_parts: parts that are read if they are there.
@@ -101,101 +101,101 @@ def read_tu_files(
     Warns:
         DataNotice: see `set_assembly.graph_set_of`.
     """
-    where = str(place)
-    entries = _table(place, prefix, "A", 2)
-    batch = _table(place, prefix, "graph_indicator", 1).ravel() - 1
-    labels = _graph_labels(place, prefix)
+    where = str(path)
+    entries = _table(path, prefix, "A", 2)
+    batch = _table(path, prefix, "graph_indicator", 1).ravel() - 1
+    labels = _graph_labels(path, prefix)
     _check_batch(batch, labels.size, where)
     _check_edges(entries - 1, batch, where)
     features = None
-    parts = node_parts or [part for part in NODE_PARTS if _has(place, f"{prefix}_{part}.txt")]
+    parts = node_parts or [part for part in NODE_PARTS if _has(path, f"{prefix}_{part}.txt")]
     if parts:
-        features = _rows(place, prefix, parts[0], batch.size)
-    of_edges = [part for part in edge_parts if _has(place, f"{prefix}_{part}.txt")]
+        features = _rows(path, prefix, parts[0], batch.size)
+    of_edges = [part for part in edge_parts if _has(path, f"{prefix}_{part}.txt")]
     _, y = np.unique(labels, return_inverse=True)
     raw = RawGraphs(
         sizes=np.bincount(batch),
         pairs=entries.T - 1,
         labels=y.astype(np.int64),
         features=features,
-        edge_attr=_rows(place, prefix, of_edges[0], len(entries)) if of_edges else None,
+        edge_attr=_rows(path, prefix, of_edges[0], len(entries)) if of_edges else None,
     )
-    origin = origin or f"TUDataset text files in {place}"
+    origin = origin or f"TUDataset text files in {path}"
     return graph_set_of(raw, name=name, origin=origin, where=where)
 
 
 def _table(
-    place: Path, prefix: str, part: str, columns: int | None, kind: DTypeLike = np.int64
+    path: Path, prefix: str, part: str, columns: int | None, kind: DTypeLike = np.int64
 ) -> NDArray[Any]:
     file = f"{prefix}_{part}.txt"
-    with _opened(place, file) as stream:
-        return read_table(stream, kind, columns, f"{place}: {file}", largest=LARGEST)
+    with _opened(path, file) as stream:
+        return read_table(stream, kind, columns, f"{path}: {file}", largest=LARGEST)
 
 
-def _graph_labels(place: Path, prefix: str) -> IntArray:
+def _graph_labels(path: Path, prefix: str) -> IntArray:
     """Return int64 [num_graphs].
 
     Raises:
         DataError: they are real numbers, or there are several for each graph.
     """
-    if not _has(place, f"{prefix}_graph_labels.txt") and _has(
-        place, f"{prefix}_graph_attributes.txt"
+    if not _has(path, f"{prefix}_graph_labels.txt") and _has(
+        path, f"{prefix}_graph_attributes.txt"
     ):
         raise DataError(
-            f"{place}: has {prefix}_graph_attributes.txt, real targets as for regression, but no "
+            f"{path}: has {prefix}_graph_attributes.txt, real targets as for regression, but no "
             f"{prefix}_graph_labels.txt; an accuracy needs one class for each graph"
         )
-    values = _table(place, prefix, "graph_labels", 1, np.float64).ravel()
+    values = _table(path, prefix, "graph_labels", 1, np.float64).ravel()
     if not (np.isfinite(values) & (values == np.round(values))).all():
         raise DataError(
-            f"{place}: {prefix}_graph_labels.txt has real numbers, as for regression; an accuracy "
+            f"{path}: {prefix}_graph_labels.txt has real numbers, as for regression; an accuracy "
             f"needs classes, which are integers"
         )
     return values.astype(np.int64)
 
 
-def _rows(place: Path, prefix: str, part: str, number: int) -> NDArray[Any]:
+def _rows(path: Path, prefix: str, part: str, number: int) -> NDArray[Any]:
     """Return real [number, width]: one-hot labels or attributes of nodes or edges."""
     thing, what = part.partition("_")[0], part.replace("_", " ")
     is_label = part.endswith("labels")
-    values = _table(place, prefix, part, None, np.int64 if is_label else np.float32)
+    values = _table(path, prefix, part, None, np.int64 if is_label else np.float32)
     if values.shape[0] != number:
         rows = what if is_label else f"rows of {what}"
-        raise DataError(f"{place}: {count(number, thing)}, but {values.shape[0]} {rows}")
+        raise DataError(f"{path}: {count(number, thing)}, but {values.shape[0]} {rows}")
     if not is_label:
         return values
-    columns = [_one_hot(each, f"{place}: {what}") for each in values.T]
+    columns = [_one_hot(column, f"{path}: {what}") for column in values.T]
     return np.concatenate(columns, axis=1)
 
 
-def _has(place: Path, name: str) -> bool:
+def _has(path: Path, name: str) -> bool:
     """Return whether a directory or an archive has a text file."""
-    if place.is_dir():
-        return (place / name).is_file()
+    if path.is_dir():
+        return (path / name).is_file()
     try:
-        with zipfile.ZipFile(place) as archive:
-            return any(each.split("/")[-1] == name for each in archive.namelist())
+        with zipfile.ZipFile(path) as archive:
+            return any(member.split("/")[-1] == name for member in archive.namelist())
     except (OSError, zipfile.BadZipFile):
         return False  # whoever reads it says why
 
 
 @contextmanager
-def _opened(place: Path, name: str) -> Iterator[BinaryIO]:
+def _opened(path: Path, name: str) -> Iterator[BinaryIO]:
     """Open a text file of a directory or an archive."""
     try:
-        if place.is_dir():
-            with open(place / name, "rb") as stream:
+        if path.is_dir():
+            with open(path / name, "rb") as stream:
                 yield stream
             return
-        with zipfile.ZipFile(place) as archive:
-            members = [each for each in archive.namelist() if each.split("/")[-1] == name]
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.namelist() if member.split("/")[-1] == name]
             if len(members) != 1:
-                raise DataError(f"{place}: has {count(len(members), 'file')} {name}, expected one")
+                raise DataError(f"{path}: has {count(len(members), 'file')} {name}, expected one")
             with archive.open(members[0]) as member:
                 yield member  # type: ignore[misc]
     except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
         reason = one_line(error)
-        raise DataError(f"{place}: {name} cannot be read: {reason}") from error
+        raise DataError(f"{path}: {name} cannot be read: {reason}") from error
 
 
 def _check_batch(batch: IntArray, num_graphs: int, where: str) -> None:
@@ -236,13 +236,13 @@ def _one_hot(labels: IntArray, where: str) -> NDArray[np.float32]:
     return features
 
 
-def _compare(name: str, found: Mapping[str, int], place: Path) -> None:
+def _compare(name: str, actual: Mapping[str, int], path: Path) -> None:
     row = sizes()[name]
     differing = [
         f"{figure}: expected {row[figure]:,}, found {number:,}"
-        for figure, number in found.items()
+        for figure, number in actual.items()
         if number != row[figure]
     ]
     if differing:
-        msg = f"{place}: not the published figures of {name}: {'; '.join(differing)}"
+        msg = f"{path}: not the published figures of {name}: {'; '.join(differing)}"
         warnings.warn(msg, DataNotice, stacklevel=2)

@@ -119,7 +119,7 @@ class Baseline:
 
         Users' own tests may have another number, and cases in doubt have more.
         """
-        built_in = [each.repeats for key, each in self.entries.items() if not is_own_test(key)]
+        built_in = [entry.repeats for key, entry in self.entries.items() if not is_own_test(key)]
         every = [entry.repeats for entry in self.entries.values()]
         return min(built_in or every, default=REPEATS)
 
@@ -174,7 +174,7 @@ class Baseline:
         if not self.same:
             return self
         prefix = f"{self.model}@" if self.model else ""
-        entries = {f"{prefix}{key}": each for key, each in now.items() if not is_own_test(key)}
+        entries = {f"{prefix}{key}": entry for key, entry in now.items() if not is_own_test(key)}
         return replace(self, saved=BaselineFile(entries=entries))
 
     def unused(self, keys: Collection[str]) -> list[str]:
@@ -183,7 +183,7 @@ class Baseline:
 
     def write(
         self,
-        made: Mapping[str, BaselineCase],
+        measured: Mapping[str, BaselineCase],
         environment: Mapping[str, str],
     ) -> Written:
         """Write the file, unless it is the same; entries that the run did not make are left.
@@ -192,7 +192,7 @@ class Baseline:
         made all of them; otherwise both models are in the file.
 
         Args:
-            made: entries of the run, by the key that the case has in it.
+            measured: entries of the run, by the key that the case has in it.
             environment: of the run, by name.
         """
         named = {name: environment[name] for name in (*MEASURED, PACK) if name in environment}
@@ -200,14 +200,14 @@ class Baseline:
         if self.model:
             prefix, theirs = f"{self.model}@", f"{self.compared_model}@"
             stored = {key.removeprefix(theirs) for key in before.entries if key.startswith(theirs)}
-            if stored <= made.keys():  # else another model's figures would get this one's name
+            if stored <= measured.keys():  # else another model's figures would get this one's name
                 before = before.with_prefix(theirs, prefix)
-            made = {k if is_own_test(k) else prefix + k: each for k, each in made.items()}
-        new = updated(before, made, named)
+            measured = {k if is_own_test(k) else prefix + k: entry for k, entry in measured.items()}
+        new = updated(before, measured, named)
         if new != self.saved:
             write_baseline(self.path, new)
-        kept = len(new.entries) - len(made)
-        return Written(unchanged=new == self.saved, kept=kept)
+        retained = len(new.entries) - len(measured)
+        return Written(unchanged=new == self.saved, kept=retained)
 
 
 def open_baseline(path: Path, margin: float, model: str, *, update: bool) -> Baseline:

@@ -184,11 +184,10 @@ def _needed(n: int, repeats: int | None) -> str:
     return f"not decided by {count(n, 'repeat')}; about {repeats} would with 80 % probability"
 
 
-def _collapses(found: Collapses, tested: int) -> str:
-    reported = (
-        f"{found.after} of {count(found.n, 'training')} collapsed, {found.before} in the baseline"
-    )
-    return f"{reported}; tested without them" if tested < found.n else reported
+def _collapses(collapses: Collapses, tested: int) -> str:
+    trainings = count(collapses.n, "training")
+    reported = f"{collapses.after} of {trainings} collapsed, {collapses.before} in the baseline"
+    return f"{reported}; tested without them" if tested < collapses.n else reported
 
 
 def short(value: float) -> str:
@@ -218,20 +217,25 @@ def collapsed(accuracies: Sequence[float], step: float) -> frozenset[int]:
     middle = statistics.median(accuracies)
     spread = NORMAL * statistics.median(abs(accuracy - middle) for accuracy in accuracies)
     least = round(middle - max(FAR, DEVIATIONS * spread, FAR_STEPS * step), 9)
-    return frozenset(repeat for repeat, each in enumerate(accuracies) if round(each, 9) < least)
+    return frozenset(
+        repeat for repeat, accuracy in enumerate(accuracies) if round(accuracy, 9) < least
+    )
 
 
-def more_frequent(found: Collapses) -> float:
+def more_frequent(collapses: Collapses) -> float:
     """Return the p-value of more collapses than before, by Boschloo's exact one-sided test; else 1.
 
     It is more powerful than Fisher's (Boschloo 1970): 5 of 20 after none of 20 have p = 0.009, by
     Fisher's test 0.024.
     """
-    if found.after <= found.before:
+    if collapses.after <= collapses.before:
         return 1.0
     from scipy.stats import boschloo_exact  # takes a second, which only collapses cost
 
-    table = [[found.after, found.n - found.after], [found.before, found.n - found.before]]
+    table = [
+        [collapses.after, collapses.n - collapses.after],
+        [collapses.before, collapses.n - collapses.before],
+    ]
     return round(float(boschloo_exact(table, alternative="greater").pvalue), 6)
 
 
@@ -258,7 +262,7 @@ def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
     if pair.equal:
         return judge.equal(means, pair.repeats)
     if pair.on_targets:
-        sides = [each.target_losses().tolist() for each in (pair, pair.clean)]
+        sides = [side.target_losses().tolist() for side in (pair, pair.clean)]
 
         def of_targets(judge: Judge, losses: Sequence[float]) -> Comparison:
             return judge.targets(means, losses, pair.repeats)
@@ -267,13 +271,15 @@ def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
     repeats = pair.trainings
     if len(repeats) < 2:
         return judge.one_training(pair.means(repeats), pair.repeats)
-    kept, collapses = _without_collapsed(repeats, *pair.accuracies(repeats), pair.step)
+    retained, collapses = _without_collapsed(repeats, *pair.accuracies(repeats), pair.step)
 
     def of_repeats(judge: Judge, losses: Sequence[float]) -> Comparison:
-        return judge.repeats(pair.means(kept), losses, pair.step / math.sqrt(6.0), collapses)
+        return judge.repeats(pair.means(retained), losses, pair.step / math.sqrt(6.0), collapses)
 
-    clean = pair.clean.losses(kept)
-    return _split(judge, of_repeats, pair.losses(kept), clean, clean_loss=statistics.fmean(clean))
+    clean = pair.clean.losses(retained)
+    return _split(
+        judge, of_repeats, pair.losses(retained), clean, clean_loss=statistics.fmean(clean)
+    )
 
 
 def _split(
@@ -326,11 +332,11 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
     judge, n = Judge(margin, alpha, pairs[0].accuracy), min(pair.repeats for pair in pairs)
     if all(pair.on_targets for pair in pairs):
         chosen = _each_target_once(pairs)
-        means = _means(chosen, range(n), [float(each.before.targets) for each in chosen])
+        means = _means(chosen, range(n), [float(pair.before.targets) for pair in chosen])
         if all(pair.equal for pair in pairs):
             return judge.equal(means, n)
-        clean = [each.clean for each in chosen]
-        sides = [_joint_target_losses(each).tolist() for each in (chosen, clean)]
+        clean = [pair.clean for pair in chosen]
+        sides = [_joint_target_losses(side).tolist() for side in (chosen, clean)]
 
         def of_targets(judge: Judge, losses: Sequence[float]) -> Comparison:
             return judge.targets(means, losses, n)
@@ -361,16 +367,20 @@ def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> 
     """The comparison of all cases of a trained model."""
     by_case = [pair.accuracies(repeats) for pair in pairs]
     sides = zip(*by_case, strict=True)
-    before, after = ([statistics.fmean(each) for each in zip(*side, strict=True)] for side in sides)
+    before, after = (
+        [statistics.fmean(accuracies) for accuracies in zip(*side, strict=True)] for side in sides
+    )
     step = max(pair.step for pair in pairs) / len(pairs)
-    kept, collapses = _without_collapsed(repeats, before, after, step)
-    losses = [pair.losses(kept) for pair in pairs]
-    clean = [pair.clean.losses(kept) for pair in pairs]
+    retained, collapses = _without_collapsed(repeats, before, after, step)
+    losses = [pair.losses(retained) for pair in pairs]
+    clean = [pair.clean.losses(retained) for pair in pairs]
     weights = case_weights(losses)
-    means = _means(pairs, kept, [1.0] * len(pairs))
+    means = _means(pairs, retained, [1.0] * len(pairs))
     floor = min(pair.step for pair in pairs) / len(pairs) / math.sqrt(6.0)
     of_cases, of_collapses = judge.alpha * CASES_SHARE, judge.alpha * COLLAPSES_SHARE
-    several = len(kept) >= MIN_REPEATS and 2.0 ** -len(kept) <= of_cases  # the least p is that
+    several = (
+        len(retained) >= MIN_REPEATS and 2.0 ** -len(retained) <= of_cases
+    )  # the least p is that
     rest = judge.alpha - (of_cases if several else 0.0) - (of_collapses if collapses else 0.0)
 
     method = ON_CASES if len(pairs) > 1 else ON_REPEATS
@@ -382,7 +392,7 @@ def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> 
         replace(judge, alpha=rest),
         of_mean,
         *(
-            [_weighted(each, weights) for each in zip(*side, strict=True)]
+            [_weighted(repeat_losses, weights) for repeat_losses in zip(*side, strict=True)]
             for side in (losses, clean)
         ),
         clean_loss=statistics.fmean(map(statistics.fmean, clean)),
@@ -393,43 +403,49 @@ def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> 
 
 
 def _with_cases(
-    found: Comparison, pairs: Sequence[Pair], losses: Sequence[Sequence[float]], alpha: float
+    comparison: Comparison, pairs: Sequence[Pair], losses: Sequence[Sequence[float]], alpha: float
 ) -> Comparison:
     """The comparison, failed by single cases that lose more than the margin."""
     import numpy as np
 
-    steps = np.array([each.step for each in pairs])
-    tests = max_test(np.array(losses).T, found.margin, steps, alpha)
+    steps = np.array([pair.step for pair in pairs])
+    tests = max_test(np.array(losses).T, comparison.margin, steps, alpha)
     beyond = [
-        (pair, CaseLoss(case=pair.name, loss=statistics.fmean(each), low=test.low, p=test.p))
-        for pair, each, test in zip(pairs, losses, tests, strict=True)
+        (pair, CaseLoss(case=pair.name, loss=statistics.fmean(case_losses), low=test.low, p=test.p))
+        for pair, case_losses, test in zip(pairs, losses, tests, strict=True)
         if test.p <= alpha
     ]
-    explained = [pair for pair, _ in beyond if compare(pair, found.margin, alpha).explained]
-    found = replace(found, explained=found.explained or bool(explained))
-    cases = tuple(each for pair, each in beyond if pair not in explained)
+    explained = [pair for pair, _ in beyond if compare(pair, comparison.margin, alpha).explained]
+    comparison = replace(comparison, explained=comparison.explained or bool(explained))
+    cases = tuple(loss for pair, loss in beyond if pair not in explained)
     if not cases:
-        return found
+        return comparison
     reported = ", ".join(f"{case.case} {case.loss:.1f} (at least {case.low:.1f})" for case in cases)
-    return replace(_failed(found, f"cases that lose more than the margin: {reported}"), cases=cases)
+    return replace(
+        _failed(comparison, f"cases that lose more than the margin: {reported}"), cases=cases
+    )
 
 
-def _with_collapses(found: Comparison, alpha: float) -> Comparison:
+def _with_collapses(comparison: Comparison, alpha: float) -> Comparison:
     """The comparison, failed if more trainings collapsed than in the baseline."""
-    if found.collapses is None:
-        return found
-    collapses = replace(found.collapses, p=more_frequent(found.collapses))
-    found = replace(found, collapses=collapses)
+    if comparison.collapses is None:
+        return comparison
+    collapses = replace(comparison.collapses, p=more_frequent(comparison.collapses))
+    comparison = replace(comparison, collapses=collapses)
     if collapses.p is None or collapses.p > alpha:
-        return found
+        return comparison
     reported = f"more trainings collapse (Boschloo's exact test: p {short(collapses.p)})"
-    return _failed(found, reported)
+    return _failed(comparison, reported)
 
 
-def _failed(found: Comparison, reason: str) -> Comparison:
+def _failed(comparison: Comparison, reason: str) -> Comparison:
     """The comparison, failed for one more reason; what fails it comes first."""
-    both = (found.text, reason) if found.result == "fail" else (reason, f"together: {found.text}")
-    return replace(found, result="fail", text="; ".join(both))
+    both = (
+        (comparison.text, reason)
+        if comparison.result == "fail"
+        else (reason, f"together: {comparison.text}")
+    )
+    return replace(comparison, result="fail", text="; ".join(both))
 
 
 def _without_collapsed(
@@ -442,10 +458,10 @@ def _without_collapsed(
     was, now = collapsed(before, step), collapsed(after, step)
     if not was | now:
         return list(repeats), None
-    kept = [repeat for position, repeat in enumerate(repeats) if position not in was | now]
-    if 2 * len(kept) < len(repeats):
-        kept = list(repeats)
-    return kept, Collapses(before=len(was), after=len(now), n=len(repeats))
+    retained = [repeat for position, repeat in enumerate(repeats) if position not in was | now]
+    if 2 * len(retained) < len(repeats):
+        retained = list(repeats)
+    return retained, Collapses(before=len(was), after=len(now), n=len(repeats))
 
 
 def case_weights(losses: Sequence[Sequence[float]]) -> list[float]:
@@ -455,12 +471,12 @@ def case_weights(losses: Sequence[Sequence[float]]) -> list[float]:
     are very few of them: the moderation (Smyth 2004) limits that.
     """
     variances = [statistics.variance(loss) for loss in losses]
-    common, own = statistics.median(variances), len(losses[0]) - 1
+    common, freedom = statistics.median(variances), len(losses[0]) - 1
     moderated = [
-        (own * variance + OWN_SPREAD * common) / (own + OWN_SPREAD) + SPREAD_FLOOR**2
+        (freedom * variance + OWN_SPREAD * common) / (freedom + OWN_SPREAD) + SPREAD_FLOOR**2
         for variance in variances
     ]
-    return [1.0 / each for each in moderated]
+    return [1.0 / variance for variance in moderated]
 
 
 def _each_target_once(pairs: Sequence[Pair]) -> list[Pair]:
@@ -485,7 +501,7 @@ def _joint_target_losses(pairs: Sequence[Pair]) -> Numbers:
     by_level: dict[str, list[Numbers]] = {}
     for pair in pairs:
         by_level.setdefault(pair.case.difficulty, []).append(pair.target_losses())
-    return np.concatenate([np.mean(each, axis=0) for each in by_level.values()])
+    return np.concatenate([np.mean(level_losses, axis=0) for level_losses in by_level.values()])
 
 
 def _means(

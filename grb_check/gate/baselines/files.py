@@ -160,7 +160,7 @@ class BaselineFile:
         """Return the same with `new` instead of `old` at the beginning of its keys."""
         given = self.entries
         moved = [key for key in given if key.startswith(old) and not is_own_test(key)]
-        rest = {key: each for key, each in given.items() if key not in moved}
+        rest = {key: entry for key, entry in given.items() if key not in moved}
         named = {new + key.removeprefix(old): given[key] for key in moved}
         return replace(self, entries={**rest, **named})
 
@@ -256,7 +256,7 @@ def _figures(entry: BaselineCase) -> Figures:
         clean=f"{statistics.fmean(entry.clean):.2%}",
         attacked=f"{statistics.fmean(entry.attacked):.2%}",
         drop=f"{statistics.fmean(drops):.1%}{spread}",
-        attacked_by_repeat=" ".join(f"{100 * each:.2f}" for each in entry.attacked),
+        attacked_by_repeat=" ".join(f"{100 * accuracy:.2f}" for accuracy in entry.attacked),
         repeats=entry.repeats,
         targets=entry.targets,
         seconds=entry.seconds,
@@ -293,9 +293,9 @@ def _entry(name: str, figures: Figures, packed: str, where: str) -> BaselineCase
         weights=tuple(figures.weights.split(" ")),
         perturbations=tuple(figures.perturbations.split(" ")),
     )
-    for each in ("weights", "perturbations"):
-        if len(getattr(entry, each)) != entry.repeats:
-            raise ValueError(f"{each} of {what} must have one digest for each repeat")
+    for field_name in ("weights", "perturbations"):
+        if len(getattr(entry, field_name)) != entry.repeats:
+            raise ValueError(f"{field_name} of {what} must have one digest for each repeat")
     from_bits = _figures(entry)
     for attribute in Figures.__struct_fields__:
         result, formed = getattr(figures, attribute), getattr(from_bits, attribute)
@@ -434,7 +434,7 @@ def _seen_before(side: BaselineCase, repeats: int) -> set[int]:
     if _one_finished(side):
         return set()
     weights: Sequence[str] = side.weights[:repeats]
-    return {r for r, each in enumerate(weights) if each and each in weights[:r]}
+    return {r for r, digest in enumerate(weights) if digest and digest in weights[:r]}
 
 
 def _right(side: BaselineCase, repeats: int) -> Numbers:

@@ -111,7 +111,9 @@ def compare_groups(
     """
     pairs = _pairs(before, now, groups)
     share = alpha / max(len(pairs), 1)
-    result = {group: compare_jointly(each, margin, share) for group, each in pairs.items()}
+    result = {
+        group: compare_jointly(group_pairs, margin, share) for group, group_pairs in pairs.items()
+    }
     return tuple(
         JointComparison(
             model=group[0],
@@ -146,8 +148,8 @@ def compare_clean(
     """
     pairs = _pairs(before, now, groups)
     result = []
-    for group, each in pairs.items():
-        usable = [pair for pair in each if not why_incomparable(pair.before, pair.after)]
+    for group, group_pairs in pairs.items():
+        usable = [pair for pair in group_pairs if not why_incomparable(pair.before, pair.after)]
         # Of a difficulty one stays: attacks on single nodes may have a part of its targets alone.
         usable.sort(key=lambda pair: (pair.before.targets, pair.repeats))
         levels = {pair.case.difficulty: pair.clean for pair in usable}
@@ -176,7 +178,7 @@ def _pairs(
 ) -> dict[ModelOnDataset, list[Pair]]:
     """The cases of each group that both have, in their order."""
     pairs: dict[ModelOnDataset, list[Pair]] = {group: [] for group in groups}
-    for case in sorted(now, key=lambda each: each.order):
+    for case in sorted(now, key=lambda case: case.order):
         was = before.get(case.id)
         if was is not None and (case.model, case.dataset) in pairs:
             pairs[case.model, case.dataset].append(Pair(case, was, now[case]))
@@ -185,7 +187,7 @@ def _pairs(
 
 def updated(
     saved: BaselineFile,
-    made: Mapping[str, BaselineCase],
+    measured: Mapping[str, BaselineCase],
     versions: Mapping[str, str],
 ) -> BaselineFile:
     """Return the content of a baseline file after an update.
@@ -195,11 +197,11 @@ def updated(
 
     Args:
         saved: the content before.
-        made: entries of the run, by their key in the file.
+        measured: entries of the run, by their key in the file.
         versions: of the packages that the run was made with.
     """
     entries = dict(saved.entries)
-    for key, entry in made.items():
+    for key, entry in measured.items():
         was = entries.get(key)
         entries[key] = was if was is not None and _same(was, entry) else entry
     if (entries, dict(versions)) == (saved.entries, saved.versions):

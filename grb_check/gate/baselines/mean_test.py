@@ -66,7 +66,7 @@ def max_test(losses: Floats, margin: float, steps: Floats, alpha: float) -> list
     deviation = np.sqrt(np.maximum(squares / n - mean**2, 0.0) / (n - 1))
     t = limit * math.sqrt(n - 1) / math.sqrt(n - limit**2) if limit**2 < n else math.inf
     lows = margin + mean - t * deviation
-    return [MaxTest(*map(float, each)) for each in zip(lows, p, strict=True)]
+    return [MaxTest(*map(float, values)) for values in zip(lows, p, strict=True)]
 
 
 def sign_flips(n: int) -> Floats:

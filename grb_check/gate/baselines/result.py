@@ -69,8 +69,8 @@ def _other_perturbations(baseline: Baseline, rows: Sequence[CaseRecord]) -> list
             continue
         pairs = zip(before.perturbations, row.outcome.repeats, strict=False)
         if any(
-            each.perturbation != was and each.method == "black-box" and not each.member
-            for was, each in pairs
+            repeat.perturbation != was and repeat.method == "black-box" and not repeat.member
+            for was, repeat in pairs
         ):
             result.append(row.case.id)
     if not result:
@@ -137,8 +137,8 @@ def without_figures(
     Users' own tests there are a group of their own.
     """
     result = []
-    own = {("", OWN_TESTS): sum(not is_node_id(row.node_id) for row in rows)}
-    for (model, dataset), cases in {**groups_of(planned), **own}.items():
+    user_tests = {("", OWN_TESTS): sum(not is_node_id(row.node_id) for row in rows)}
+    for (model, dataset), cases in {**groups_of(planned), **user_tests}.items():
         label = dataset if dataset == OWN_TESTS else model or baseline.model
         text = baseline.failures.get(label)
         if text is not None:
@@ -171,9 +171,9 @@ def _text(baseline: Baseline, rows: Sequence[CaseRecord], model: str) -> str:
         before = entries[key_of(first.node_id, first.case)]
         why = why_incomparable(before, entry_of(first.outcome))
         reported.append(f"{len(known)} not comparable ({first.case.id}: {why})")
-    here = _of(len(rows), model, dataset)
+    in_run = _of(len(rows), model, dataset)
     return (
-        f"nothing was compared: the baseline has {_content(baseline)}; this run has {here}: "
+        f"nothing was compared: the baseline has {_content(baseline)}; this run has {in_run}: "
         f"{', '.join(reported)}; {BASE_ADVICE if baseline.revision else ADVICE}"
     )
 
@@ -181,12 +181,12 @@ def _text(baseline: Baseline, rows: Sequence[CaseRecord], model: str) -> str:
 def _content(baseline: Baseline) -> str:
     """The models and datasets of the file, with their number of cases."""
     groups = baseline.saved.groups
-    own = len(baseline.saved.entries) - groups.total()
+    user_tests = len(baseline.saved.entries) - groups.total()
     parts = [_of(number, *group) for group, number in sorted(groups.items())]
     if parts[SHOWN:]:
         parts[SHOWN:] = [f"cases of {len(parts) - SHOWN} more models and datasets"]
-    if own:
-        parts.append(f"{own} of the repository's own tests")
+    if user_tests:
+        parts.append(f"{user_tests} of the repository's own tests")
     return ", ".join(parts) or "no case"
 
 
@@ -254,8 +254,8 @@ def baseline_result(
     baseline = baseline.completed(
         {key_of(row.node_id, row.case): entry_of(row.outcome) for row in rows if row.outcome}
     )
-    keys = {each.id for each in planned} | {key_of(row.node_id, row.case) for row in rows}
-    unused = tuple(each for each in baseline.unused(keys) if not is_own_test(each))
+    keys = {case.id for case in planned} | {key_of(row.node_id, row.case) for row in rows}
+    unused = tuple(key for key in baseline.unused(keys) if not is_own_test(key))
     few = [] if baseline.revision else _few_repeats(baseline.entries)
     notes = [*_nothing_judged(rows), *few, *baseline.notes]
     notes += environment_notes(baseline, rows, environment)
@@ -340,12 +340,14 @@ def _written(
     except OSError as error:
         note = f"{shown(baseline.path)} not written: {reason(error)}"
         return BaselineResult(baseline=baseline, failed=True, notes=(note,))
-    kept = result.kept
+    retained = result.kept
     entries = count(len(created), "entry", "entries")
-    text = f"{entries} written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")
+    text = f"{entries} written to {shown(baseline.path)}" + (
+        f", {retained} kept" if retained else ""
+    )
     if result.unchanged:
         text = f"{shown(baseline.path)} unchanged: {entries} of this run already there"
     notes = [text, *_few_repeats(created), *baseline.notes]
-    if kept:
+    if retained:
         notes += environment_notes(baseline, (), environment)
     return BaselineResult(baseline=baseline, written=len(created), notes=tuple(notes))

@@ -65,8 +65,8 @@ class Augmenter(nn.Module):
         forth = source < target
         ends = torch.cat([h[source[forth]], h[target[forth]]], dim=1)
         noise = torch.empty(len(ends)).uniform_(SMALLEST, 1 - SMALLEST).to(h.device)
-        kept = torch.sigmoid(torch.logit(noise) + self.perceptron(ends).squeeze(1))
-        weights = h.new_zeros(forth.shape).masked_scatter(forth, kept)
+        keep_weights = torch.sigmoid(torch.logit(noise) + self.perceptron(ends).squeeze(1))
+        weights = h.new_zeros(forth.shape).masked_scatter(forth, keep_weights)
         return weights + weights[reverse_edges(graphs)]
 
 

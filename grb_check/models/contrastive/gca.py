@@ -92,8 +92,8 @@ def kept_edges(edge_index: Tensor, probabilities: Tensor) -> Tensor:
         probabilities: float [2E], of being dropped; the entry of the forward direction counts.
     """
     forth = edge_index[0] < edge_index[1]
-    kept = edge_index[:, forth][:, kept_at_random(probabilities[forth])]
-    return torch.cat([kept, kept.flip(0)], dim=1)
+    retained = edge_index[:, forth][:, kept_at_random(probabilities[forth])]
+    return torch.cat([retained, retained.flip(0)], dim=1)
 
 
 def kept_at_random(probabilities: Tensor) -> Tensor:
@@ -181,9 +181,9 @@ def pretrain(
     def projected(edge_rate: float, feature_rate: float) -> Tensor:
         """Return the nodes' projected embeddings in a random view."""
         edges = kept_edges(data.edge_index, adaptive_probabilities(of_edges, edge_rate))
-        kept = kept_at_random(adaptive_probabilities(of_features, feature_rate))
+        mask = kept_at_random(adaptive_probabilities(of_features, feature_rate))
         propagate = GCN_NORM.fixed(edges, data.num_nodes)
-        embeddings = encoder.behind(features(encoder.first_weight, kept), propagate)
+        embeddings = encoder.behind(features(encoder.first_weight, mask), propagate)
         return cast(Tensor, head(embeddings))
 
     rates = zip(how.edge_rates, how.feature_rates, strict=True)

@@ -94,14 +94,14 @@ class FeatureProduct:
         self.rest = x - self.background
         self._matrices = _both(self.rest, differs) if sparse else None
 
-    def __call__(self, weight: Tensor, kept: Tensor | None = None) -> Tensor:
+    def __call__(self, weight: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return X W, float [N, h], differentiable in W.
 
         Args:
             weight: W, float [d, h].
-            kept: bool [d]; the other columns of X are masked.
+            mask: bool [d]; the other columns of X are masked.
         """
-        seen = weight if kept is None else weight * kept.unsqueeze(1)
+        seen = weight if mask is None else weight * mask.unsqueeze(1)
         if self._matrices is None:
             return self.rest @ seen
         matrix, transposed = self._matrices

@@ -72,8 +72,8 @@ def subgraph_kept(graphs: Graphs, ratio: float) -> Tensor:
     nodes that the paper's random walk visits, but of an exact number. Unreachable nodes come last.
     """
     distances = _distances_from(graphs, _first_of_each(graphs))
-    kept = graphs.sizes - _share(graphs.sizes, ratio)
-    return _ranks(graphs, distances) < kept[graphs.batch]
+    counts = graphs.sizes - _share(graphs.sizes, ratio)
+    return _ranks(graphs, distances) < counts[graphs.batch]
 
 
 def reverse_edges(graphs: Graphs) -> Tensor:

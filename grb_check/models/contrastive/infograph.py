@@ -56,10 +56,10 @@ def jensen_shannon_loss(scores: Tensor, batch: Tensor) -> Tensor:
         scores: float [N, G], of node i and graph j.
         batch: int64 [N], the graph of each node, non-decreasing from 0 to G - 1; G is at least 2.
     """
-    own = F.one_hot(batch, scores.shape[1]).bool()
-    of_own = F.softplus(-scores[own])  # [N], in the order of nodes
+    is_member = F.one_hot(batch, scores.shape[1]).bool()
+    of_own = F.softplus(-scores[is_member])  # [N], in the order of nodes
     together = global_mean_pool(of_own.unsqueeze(1), batch).mean()
-    loss: Tensor = together + F.softplus(scores[~own]).mean()
+    loss: Tensor = together + F.softplus(scores[~is_member]).mean()
     return loss
 
 

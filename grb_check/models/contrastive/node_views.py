@@ -55,11 +55,11 @@ def with_changed_edges(edge_index: Tensor, num_nodes: int, rate: float) -> View:
     """
     forth = edge_index[:, edge_index[0] < edge_index[1]]
     changed = int(rate * forth.shape[1] / 2)
-    kept = forth[:, torch.randperm(forth.shape[1]).to(forth.device)[changed:]]
+    retained = forth[:, torch.randperm(forth.shape[1]).to(forth.device)[changed:]]
     drawn = torch.randint(num_nodes, (2, changed)).to(forth.device)
     drawn = drawn[:, drawn[0] != drawn[1]]
     every = torch.arange(num_nodes, device=edge_index.device)
-    edges = coalesce(torch.cat([kept, kept.flip(0), drawn, drawn.flip(0)], dim=1))
+    edges = coalesce(torch.cat([retained, retained.flip(0), drawn, drawn.flip(0)], dim=1))
     return View(every, edges, _none(every))
 
 

@@ -135,9 +135,9 @@ class GRAND(nn.Module):
     def _through(self, x: Tensor, propagate: Propagation) -> Tensor:
         weight = self.first.weight.T
         if self.training:
-            kept = torch.rand_like(x[:, :1]) >= self.dropnode
+            mask = torch.rand_like(x[:, :1]) >= self.dropnode
             columns = self.input_dropout(torch.ones_like(weight[:, :1]))
-            h = kept * (x @ (columns * weight))
+            h = mask * (x @ (columns * weight))
         else:
             h = (1 - self.dropnode) * (x @ weight)
         h = self._mixed(h, propagate) + self.first.bias

@@ -112,24 +112,24 @@ class Guard(nn.Module):
         """
         unit = F.normalize(h, dim=1)
         cosine = (unit[edges.source] * unit[edges.target]).sum(dim=1)
-        kept = cosine >= self.threshold
+        retained = cosine >= self.threshold
         if before is not None:
-            kept = kept & before.kept
-        present = kept.to(h.dtype) if edge_weight is None else kept * edge_weight
-        alpha, loops = _shares(torch.where(kept, cosine, 0.0) * present, present, edges)
-        step, kept = self._opened(alpha, edges, kept)
+            retained = retained & before.kept
+        present = retained.to(h.dtype) if edge_weight is None else retained * edge_weight
+        alpha, loops = _shares(torch.where(retained, cosine, 0.0) * present, present, edges)
+        step, retained = self._opened(alpha, edges, retained)
         alpha = alpha * step
         if before is not None:
-            alpha = self.memory * before.edges * kept + (1 - self.memory) * alpha
+            alpha = self.memory * before.edges * retained + (1 - self.memory) * alpha
             loops = self.memory * before.loops + (1 - self.memory) * loops
-        return Guarded(alpha, loops, kept)
+        return Guarded(alpha, loops, retained)
 
-    def _opened(self, alpha: Tensor, edges: Edges, kept: Tensor) -> tuple[Tensor, Tensor]:
+    def _opened(self, alpha: Tensor, edges: Edges, retained: Tensor) -> tuple[Tensor, Tensor]:
         """Return 1 or 0 for each edge, with the sigmoid's gradient, and the edges kept."""
         pairs = torch.stack([alpha, alpha[edges.reverse]], dim=1)
         score = torch.sigmoid(self.gate(pairs)).squeeze(1)
         is_open = score >= 0.5
-        return is_open + score - score.detach(), kept & is_open
+        return is_open + score - score.detach(), retained & is_open
 
 
 def _shares(similarity: Tensor, present: Tensor, edges: Edges) -> tuple[Tensor, Tensor]:

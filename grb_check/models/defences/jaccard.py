@@ -94,9 +94,9 @@ class GCNJaccard(nn.Module):
             edge_index: int64 [2, e], both directions of each edge, no self-loop, no duplicate.
             edge_weight: float [e], the same in both directions; may require a gradient.
         """
-        kept = similar(x.detach(), edge_index, self.threshold)
-        weights = None if edge_weight is None else edge_weight[kept]
-        return cast(Tensor, self.gcn(x, edge_index[:, kept], weights))
+        retained = similar(x.detach(), edge_index, self.threshold)
+        weights = None if edge_weight is None else edge_weight[retained]
+        return cast(Tensor, self.gcn(x, edge_index[:, retained], weights))
 
 
 def similar(x: Tensor, edge_index: Tensor, threshold: float) -> Tensor:
@@ -115,8 +115,8 @@ def similar(x: Tensor, edge_index: Tensor, threshold: float) -> Tensor:
     shared = _products(x, low, high)
     squares = x.square().sum(dim=1)
     either = squares[low] + squares[high] - shared
-    kept = (either > 0) & (shared >= (1 - ROUNDING) * threshold * either)
-    return kept[position]
+    is_similar = (either > 0) & (shared >= (1 - ROUNDING) * threshold * either)
+    return is_similar[position]
 
 
 def _products(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -126,9 +126,9 @@ def _products(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
         return torch.cat([(x[i] * x[j]).sum(dim=1) for i, j in blocks])
     rows, columns = x.nonzero().T
     counts = torch.bincount(rows, minlength=x.shape[0])
-    own = _Rows(counts, counts.cumsum(0) - counts, columns, x[rows, columns])
+    sparse_rows = _Rows(counts, counts.cumsum(0) - counts, columns, x[rows, columns])
     blocks = _blocks(first, second, PAIRS)
-    return torch.cat([_sparse_products(own, x, i, j) for i, j in blocks])
+    return torch.cat([_sparse_products(sparse_rows, x, i, j) for i, j in blocks])
 
 
 def _blocks(first: Tensor, second: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -144,19 +144,19 @@ class _Rows(NamedTuple):
     values: Tensor
 
 
-def _sparse_products(own: _Rows, x: Tensor, first: Tensor, second: Tensor) -> Tensor:
+def _sparse_products(sparse_rows: _Rows, x: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Return the products of pairs, float [m], over the features that the first row has."""
-    counts = own.counts[first]
+    counts = sparse_rows.counts[first]
     starts, total = counts.cumsum(0) - counts, int(counts.sum())
-    spread = (own.starts[first] - starts).repeat_interleave(counts, output_size=total)
+    spread = (sparse_rows.starts[first] - starts).repeat_interleave(counts, output_size=total)
     features = torch.arange(total, device=x.device) + spread
     rows = (second * x.shape[1]).repeat_interleave(counts, output_size=total)
     return F.embedding_bag(
-        rows + own.columns[features],
+        rows + sparse_rows.columns[features],
         x.reshape(-1, 1),
         starts,
         mode="sum",
-        per_sample_weights=own.values[features],
+        per_sample_weights=sparse_rows.values[features],
     ).squeeze(1)
 
 

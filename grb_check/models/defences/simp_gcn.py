@@ -95,10 +95,10 @@ def similar_nodes(x: Tensor, k: int) -> Similar:
     """
     unit = F.normalize(x.detach(), dim=1)
     count = min(k, max(0, x.shape[0] - 1))
-    result = [cosines.topk(count, dim=1) for cosines in _blocks(unit, unit, own=-torch.inf)]
-    nodes = torch.cat([each.indices for each in result])
+    result = [cosines.topk(count, dim=1) for cosines in _blocks(unit, unit, diagonal=-torch.inf)]
+    nodes = torch.cat([part.indices for part in result])
     if not x.requires_grad:
-        return Similar(nodes, torch.cat([each.values for each in result]).clamp(min=0.0))
+        return Similar(nodes, torch.cat([part.values for part in result]).clamp(min=0.0))
     rows = F.normalize(x, dim=1)
     cosines = torch.bmm(rows[nodes], rows.unsqueeze(2)).squeeze(2)
     return Similar(nodes, cosines.clamp(min=0.0))
@@ -130,14 +130,14 @@ def contrasting_pairs(x: Tensor, generator: torch.Generator) -> tuple[Tensor, Te
     return pairs, torch.cat([(unit[a] * unit[b]).sum(dim=1) for a, b in parts])
 
 
-def _blocks(rows: Tensor, columns: Tensor, *, own: float | None = None) -> Iterator[Tensor]:
+def _blocks(rows: Tensor, columns: Tensor, *, diagonal: float | None = None) -> Iterator[Tensor]:
     """Yield blocks of rows of `rows columns'`, with another value on the diagonal if given."""
     size = max(1, BLOCK // max(1, columns.shape[0]))
     for first in range(0, rows.shape[0], size):
         block = rows[first : first + size] @ columns.T
-        if own is not None:
+        if diagonal is not None:
             positions = torch.arange(block.shape[0], device=block.device)
-            block[positions, first + positions] = own
+            block[positions, first + positions] = diagonal
         yield block
 
 

@@ -72,8 +72,8 @@ def diffused(
     check_dense("diffusion", num_nodes, arrays=ARRAYS, bytes_each=weights.element_size())
     places = GCN_NORM.places(edge_index, num_nodes)
     entries = GCN_NORM.entries(edge_index, num_nodes, weights)
-    kept = min(neighbours, num_nodes)
-    result = _Largest.apply(entries, places, num_nodes, alpha, kept)  # type: ignore[no-untyped-call]
+    num_neighbours = min(neighbours, num_nodes)
+    result = _Largest.apply(entries, places, num_nodes, alpha, num_neighbours)  # type: ignore[no-untyped-call]
     near, values = cast("tuple[Tensor, Tensor]", result)
     return near, values / values.sum(dim=1, keepdim=True)
 
@@ -83,13 +83,13 @@ class _Largest(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, entries: Tensor, places: Tensor, num_nodes: int, alpha: float, kept: int
+        ctx: Any, entries: Tensor, places: Tensor, num_nodes: int, alpha: float, num_neighbours: int
     ) -> tuple[Tensor, Tensor]:
         matrix = entries.new_zeros((num_nodes, num_nodes))  # N x N, see `dense`
         matrix[places[0], places[1]] = entries * (alpha - 1)
         matrix.diagonal().add_(1.0)
         matrix = torch.cholesky_inverse(torch.linalg.cholesky(matrix)).mul_(alpha)
-        values, near = matrix.topk(kept, dim=1)
+        values, near = matrix.topk(num_neighbours, dim=1)
         ctx.save_for_backward(matrix, near, places)
         ctx.alpha = alpha
         ctx.mark_non_differentiable(near)
@@ -99,9 +99,9 @@ class _Largest(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, _: Tensor, of_values: Tensor) -> tuple[Tensor | None, ...]:
         matrix, near, (rows, columns) = ctx.saved_tensors
-        num_nodes, kept = near.shape
-        own = torch.arange(num_nodes, device=near.device).repeat_interleave(kept)
-        gradient = csr_matrix(own, near.flatten(), of_values.flatten(), num_nodes)
+        num_nodes, num_neighbours = near.shape
+        row_numbers = torch.arange(num_nodes, device=near.device).repeat_interleave(num_neighbours)
+        gradient = csr_matrix(row_numbers, near.flatten(), of_values.flatten(), num_nodes)
         # The gradient in T is S G S, for G that in S.
         halfway = (gradient @ matrix).T.contiguous()
         if rows.numel() * PER_ENTRY > num_nodes**2:

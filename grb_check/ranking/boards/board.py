@@ -128,8 +128,8 @@ class Board(
 
     def among(self, defences: Collection[str]) -> Board:
         """Return the board with only these of its defences."""
-        kept = tuple(defence for defence in self.defences if defence in defences)
-        return msgspec.structs.replace(self, defences=kept)
+        retained = tuple(defence for defence in self.defences if defence in defences)
+        return msgspec.structs.replace(self, defences=retained)
 
 
 def not_measured(board: Board) -> tuple[str, ...]:
@@ -218,8 +218,8 @@ def published_board(dataset: str) -> Board | None:
         difficulties=levels,
         attacks=tuple(map(_attack, record["attacks"])),
         defences=tuple(record["defences"]),
-        cells={titles[row]: _cells(each, levels) for row, each in record["accuracy"].items()},
-        printed={row: _cells(each, levels) for row, each in record["defence_summary"].items()},
+        cells={titles[row]: _cells(values, levels) for row, values in record["accuracy"].items()},
+        printed={row: _cells(values, levels) for row, values in record["defence_summary"].items()},
         about=_about(table["source"][0], record["table"]),
     )
 

@@ -56,19 +56,19 @@ class GraphDrawing:
     lines: Sequence[tuple[Node, Node, LineKind]]
 
 
-def graph_drawing(found: CounterExample, what: str = "node") -> GraphDrawing | None:
+def graph_drawing(example: CounterExample, what: str = "node") -> GraphDrawing | None:
     """Return the drawing of a counter-example; None of one without changes, or of a large one.
 
     Args:
-        found: the counter-example.
+        example: the counter-example.
         what: kind of the targets; lost graphs are none of the nodes.
     """
-    injected = {each.node for each in found.injected}
-    lost = {each.target for each in found.flipped if each.before == each.label and what == "node"}
-    links = [(each.node, other) for each in found.injected for other in each.links]
-    added = {(min(pair), max(pair)) for pair in (*found.added_edges, *links)}
-    ends = {node for pair in (*added, *found.removed_edges) for node in pair}
-    numbers = sorted(ends | injected | lost | set(found.modified_nodes))
+    injected = {injection.node for injection in example.injected}
+    lost = {flip.target for flip in example.flipped if flip.before == flip.label and what == "node"}
+    links = [(injection.node, other) for injection in example.injected for other in injection.links]
+    added = {(min(pair), max(pair)) for pair in (*example.added_edges, *links)}
+    ends = {node for pair in (*added, *example.removed_edges) for node in pair}
+    numbers = sorted(ends | injected | lost | set(example.modified_nodes))
     if not 1 < len(numbers) <= MOST:
         return None
     radius = max(LEAST, math.ceil(ROOM * len(numbers) / math.tau))
@@ -83,7 +83,7 @@ def graph_drawing(found: CounterExample, what: str = "node") -> GraphDrawing | N
             round(radius + MARGIN - radius * math.cos(angle), 1),
         )
     pairs: list[tuple[tuple[int, int], LineKind]] = [(edge, "added") for edge in sorted(added)]
-    pairs += [(edge, "removed") for edge in sorted(found.removed_edges)]
+    pairs += [(edge, "removed") for edge in sorted(example.removed_edges)]
     return GraphDrawing(
         size=2 * (radius + MARGIN),
         nodes=list(positions.values()),
@@ -95,8 +95,8 @@ def page_text(digests: Sequence[Digest]) -> str:
     """Return the document about one run or several, one after the other."""
     several = len(digests) > 1
     runs = [
-        RunView(digest=each, prefix=f"r{number}-" if several else "", sections=sections(each))
-        for number, each in enumerate(digests, 1)
+        RunView(digest=digest, prefix=f"r{number}-" if several else "", sections=sections(digest))
+        for number, digest in enumerate(digests, 1)
     ]
     return ENVIRONMENT.get_template("page.html").render(runs=runs)
 

@@ -100,7 +100,7 @@ def pictures(digest: Digest) -> list[Picture]:
     """Return a picture for each dataset that has figures."""
     datasets = dict.fromkeys(dataset for _, dataset in digest.groups)
     result = (_picture(dataset, digest) for dataset in datasets)
-    return [each for each in result if each.rows]
+    return [picture for picture in result if picture.rows]
 
 
 def _picture(dataset: str, digest: Digest) -> Picture:
@@ -259,9 +259,9 @@ class RunView:
         least, left = min(self.measured, key=lambda pair: pair[1].attacked)
         repeats = sorted({len(outcome.repeats) for _, outcome in self.measured})
         several = f"{repeats[0]} to {repeats[-1]} repeats"
-        each = several if len(repeats) > 1 else count(repeats[0], "repeat")
+        repeats_text = several if len(repeats) > 1 else count(repeats[0], "repeat")
         return [
-            Tile("Cases", str(sum(self.digest.counts.values())), f"{each} each"),
+            Tile("Cases", str(sum(self.digest.counts.values())), f"{repeats_text} each"),
             Tile("Largest drop", percent(most.drop), self.digest.name_of(worst)),
             Tile("Lowest accuracy", percent(left.attacked), self.digest.name_of(least)),
             *_rank_tile(self.digest),
@@ -294,7 +294,7 @@ def sections(digest: Digest) -> list[Section]:
 def says_more(line: Line) -> bool:
     """Return whether the message has lines that the page does not show elsewhere."""
     shown = ("replay: ", "smallest counter-example: ", *filter(None, [line.first]))
-    said = (each.strip() for each in line.text.splitlines())
+    said = (text_line.strip() for text_line in line.text.splitlines())
     return any(text and not text.startswith(shown) for text in said)
 
 
@@ -312,11 +312,11 @@ def _baseline(digest: Digest) -> dict[str, Any]:
 
 def _ranks(digest: Digest) -> dict[str, Any]:
     result = digest.summary.comparisons
-    overall = {name: each for name, each in result.items() if name.count("/") == 1}
+    overall = {name: ranking for name, ranking in result.items() if name.count("/") == 1}
     return {
         "standings": digest.record.ranks.standings,
         "overall": overall,
-        "by_attack": {name: each for name, each in result.items() if name not in overall},
+        "by_attack": {name: ranking for name, ranking in result.items() if name not in overall},
         "notes": digest.record.ranks.notes,
     }
 
@@ -399,7 +399,9 @@ def _cases(digest: Digest) -> dict[str, Any]:
         return {}
     known = {line.row.node_id for line in digest.lines} | set(digest.unknown)
     elsewhere = sum(row.node_id not in known for row in digest.record.planned)
-    shown = [each for each in filled(digest.lines) if each.page and each.name not in ON_THE_LEFT]
+    shown = [
+        column for column in filled(digest.lines) if column.page and column.name not in ON_THE_LEFT
+    ]
     return {"groups": digest.groups, "columns": shown, "elsewhere": elsewhere}
 
 
@@ -409,7 +411,7 @@ def _rank_tile(digest: Digest) -> list[Tile]:
     if not ranked or digest.several_models:
         return []
     first = [row for row in ranked if row.board == ranked[0].board]
-    worst = max(first, key=lambda each: each.rank / each.competitors)
+    worst = max(first, key=lambda standing: standing.rank / standing.competitors)
     where = f"{worst.board}, {worst.dataset}/{worst.difficulty}"
     return [Tile("Lowest rank", str(worst.rank), f"of {worst.competitors} on {where}")]
 

@@ -85,12 +85,14 @@ def test_flips_are_distinct_within_the_budget_and_no_weaker(graph, budget, seed,
     additions = question.clean.encode(pairs)
     additions = additions[~question.clean.has(additions)]
     start = additions[torch.randperm(additions.numel(), generator=seeded(seed))[:budget]]
-    found = search_by_answers(question, start, 30, seeded(seed))
-    assert found.unique().numel() == found.numel() <= budget
-    assert right(question, found) <= right(question, start)
-    kept = EdgeSet(question.clean.codes[~torch.isin(question.clean.codes, found)], graph.num_nodes)
+    flips = search_by_answers(question, start, 30, seeded(seed))
+    assert flips.unique().numel() == flips.numel() <= budget
+    assert right(question, flips) <= right(question, start)
+    remaining = EdgeSet(
+        question.clean.codes[~torch.isin(question.clean.codes, flips)], graph.num_nodes
+    )
     if not isolate:
-        assert (kept.degrees() > 0)[question.clean.degrees() > 0].all()
+        assert (remaining.degrees() > 0)[question.clean.degrees() > 0].all()
 
 
 def test_the_best_pair_of_flips_is_found() -> None:
@@ -99,8 +101,8 @@ def test_the_best_pair_of_flips_is_found() -> None:
     question = question_of(graph, torch.arange(8), 2, gcn(3, 3))
     every = question.clean.encode(torch.tensor(list(combinations(range(8), 2))).T)
     best = min(right(question, torch.stack(pair)) for pair in combinations(every, 2))
-    found = search_by_answers(question, NONE, 400, seeded())
-    assert right(question, found) == best < 8
+    flips = search_by_answers(question, NONE, 400, seeded())
+    assert right(question, flips) == best < 8
 
 
 @pytest.mark.parametrize("kind", [gcn, LinearModel])
@@ -122,9 +124,9 @@ def test_polish_is_no_weaker_than_the_attack_that_it_follows(name) -> None:
     left = []
     for polish in ("", "+polish=300"):
         attack = load_attack("modification", f"{name}{polish}")
-        made = attack.perturb(graph, threat, model, seeded())
-        verify(made, graph, threat)
-        attacked = apply(graph, made)
+        perturbation = attack.perturb(graph, threat, model, seeded())
+        verify(perturbation, graph, threat)
+        attacked = apply(graph, perturbation)
         with torch.no_grad():
             left.append(int((model(attacked.x, attacked.edge_index).argmax(1) == graph.y).sum()))
     assert left[1] <= left[0] < 40
@@ -134,22 +136,22 @@ def test_flips_are_swept_on_large_graphs_and_without_rows(monkeypatch) -> None:
     """No trial of single flips is made where each costs a large part of a forward pass."""
     graph = random_graph()
     question = question_of(graph, torch.arange(40), 4, gcn(3, 3))
-    asked = []
+    calls = []
     trials = Victim.with_flips
-    monkeypatch.setattr(Victim, "with_flips", lambda *given: asked.append(given) or trials(*given))
+    monkeypatch.setattr(Victim, "with_flips", lambda *given: calls.append(given) or trials(*given))
     moves = []
-    found = DeltaTrials.move
-    monkeypatch.setattr(DeltaTrials, "move", lambda *given: moves.append(given) or found(*given))
+    move = DeltaTrials.move
+    monkeypatch.setattr(DeltaTrials, "move", lambda *given: moves.append(given) or move(*given))
     search_by_answers(question, NONE, 20, seeded())
-    assert len(asked) == 1
+    assert len(calls) == 1
     assert moves
     monkeypatch.setattr(answer_search, "MOST_COST", 0.0)
     moves.clear()
     assert right(question, search_by_answers(question, NONE, 60, seeded())) < 40
-    assert len(asked) == 2
+    assert len(calls) == 2
     assert not moves
     monkeypatch.setattr(answer_search, "LARGE", 50)
     assert right(question, search_by_answers(question, NONE, 60, seeded())) < 40
-    assert len(asked) == 2
+    assert len(calls) == 2
     layer = victim_of(GAT(3, 4, 2, 3))
     assert layer.with_flips(graph.x, graph.edge_index, torch.arange(40)) is None

@@ -51,13 +51,13 @@ def allowed_gains(
     return gains
 
 
-def check(found: RankedFlips, gains: dict[int, float], count: int) -> None:
+def check(ranking: RankedFlips, gains: dict[int, float], count: int) -> None:
     """Codes are distinct and allowed, gains are theirs, and none is larger."""
-    codes = found.codes.tolist()
+    codes = ranking.codes.tolist()
     assert len(set(codes)) == len(codes) == min(count, len(gains))
-    assert found.gains.tolist() == pytest.approx([gains[code] for code in codes], abs=1e-9)
+    assert ranking.gains.tolist() == pytest.approx([gains[code] for code in codes], abs=1e-9)
     expected = sorted(gains.values(), reverse=True)[:count]
-    assert found.gains.tolist() == pytest.approx(expected, abs=1e-9)
+    assert ranking.gains.tolist() == pytest.approx(expected, abs=1e-9)
 
 
 @given(st.data())
@@ -76,8 +76,8 @@ def test_equal_to_the_dense_gains(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(room, "FIRST", data.draw(st.sampled_from([1, 20, 2**17])))
         patch.setattr(room, "BLOCK", data.draw(st.sampled_from([1, 20, 2**21])))
-        found = best_flips(gradients, edges, rows, forbidden, count)
-    check(found, allowed_gains(gradients, edges, rows, forbidden), count)
+        flips = best_flips(gradients, edges, rows, forbidden, count)
+    check(flips, allowed_gains(gradients, edges, rows, forbidden), count)
 
 
 def large(rank: int = 4) -> tuple[PairGradients, EdgeSet]:
@@ -99,7 +99,7 @@ def test_equal_to_the_dense_gains_on_more_nodes(monkeypatch: pytest.MonkeyPatch)
     nodes, every = torch.arange(300), torch.triu_indices(300, 300, offset=1)
     dense = gradients.at(every)
     expected = torch.where(edges.has(edges.encode(every)), -dense, dense).topk(500).values
-    found = best_flips(gradients, edges, nodes, NONE, 500)
-    torch.testing.assert_close(found.gains, expected, rtol=1e-5, atol=1e-5)
-    sign = torch.where(edges.has(found.codes), -1, 1)
-    torch.testing.assert_close(sign * gradients.at(edges.ends(found.codes)), found.gains)
+    flips = best_flips(gradients, edges, nodes, NONE, 500)
+    torch.testing.assert_close(flips.gains, expected, rtol=1e-5, atol=1e-5)
+    sign = torch.where(edges.has(flips.codes), -1, 1)
+    torch.testing.assert_close(sign * gradients.at(edges.ends(flips.codes)), flips.gains)

@@ -39,8 +39,8 @@ def counted(adjacency: np.ndarray) -> np.ndarray:
 def test_betweenness_from_all_sources_counts_shortest_paths(graph) -> None:
     """For any graph, with both directions of each pair."""
     adjacency = adjacency_of(graph)
-    found = centrality.betweenness(adjacency, generator())
-    assert np.allclose(counted(adjacency.toarray()), found)
+    result = centrality.betweenness(adjacency, generator())
+    assert np.allclose(counted(adjacency.toarray()), result)
 
 
 def test_eigenvector_is_the_dense_solvers() -> None:

@@ -46,7 +46,7 @@ def test_partly_flipped_edges_lie_between_none_and_all(data, weight) -> None:
     clean, (_, flips) = edge_set(graph), flips_of(data, graph)
     edges, weights = clean.partly_flipped(flips, torch.full((flips.numel(),), weight))
     assert edges.codes.tolist() == sorted({*clean.codes.tolist(), *flips.tolist()})
-    before, after = (each.has(edges.codes).float() for each in (clean, clean.flipped(flips)))
+    before, after = (current.has(edges.codes).float() for current in (clean, clean.flipped(flips)))
     assert torch.allclose(weights, (1 - weight) * before + weight * after)
 
 

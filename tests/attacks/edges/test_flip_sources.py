@@ -61,13 +61,13 @@ def test_flips_come_by_their_gain(kind: str) -> None:
     aim, edges = aim_at(graph, model if kind == "all" else LinearModel(3, 3)), edge_set(graph)
     assert has_all_pair_gradients(aim, edges) == (kind == "all")
     gains = gain_of_each(aim, edges)
-    found = flip_source(aim, edges, 2000, generator())(edges, edges.codes[:0], 40)
+    candidates = flip_source(aim, edges, 2000, generator())(edges, edges.codes[:0], 40)
     best = len(gains) if kind == "all" else -(-len(gains) // CHOSEN)
     expected = sorted(gains.values(), reverse=True)[:best]
-    assert found.gains.tolist() == pytest.approx(expected, abs=1e-6)
-    assert len(set(found.codes.tolist())) == best
-    assert found.gains.tolist() == pytest.approx(
-        [gains[code] for code in found.codes.tolist()], abs=1e-6
+    assert candidates.gains.tolist() == pytest.approx(expected, abs=1e-6)
+    assert len(set(candidates.codes.tolist())) == best
+    assert candidates.gains.tolist() == pytest.approx(
+        [gains[code] for code in candidates.codes.tolist()], abs=1e-6
     )
 
 
@@ -77,10 +77,10 @@ def test_gains_are_those_of_the_current_graph() -> None:
     aim, clean = aim_at(graph), edge_set(graph)
     source = flip_source(aim, clean, 2000, generator())
     edges = clean.flipped(clean.encode(torch.tensor([[0, 0], [1, 5]])))
-    found = source(edges, clean.codes[:0], 40)
+    candidates = source(edges, clean.codes[:0], 40)
     gains = gain_of_each(aim, edges)
-    assert found.gains.tolist() == pytest.approx(
-        [gains[code] for code in found.codes.tolist()], abs=1e-6
+    assert candidates.gains.tolist() == pytest.approx(
+        [gains[code] for code in candidates.codes.tolist()], abs=1e-6
     )
 
 
@@ -97,19 +97,19 @@ def test_no_forbidden_flip_and_none_away_from_the_rows(data, seed) -> None:
     torch.manual_seed(seed)
     model = victim_of(gcn_of(graph.x.shape[1], (4,)))
     block, count = data.draw(st.integers(1, 60)), data.draw(st.integers(1, 60))
-    for asked in (None, model):
-        aim = replace(aim_at(graph, asked), rows=torch.tensor(rows))
+    for guide in (None, model):
+        aim = replace(aim_at(graph, guide), rows=torch.tensor(rows))
         for name, source in (
             ("any", flip_source(aim, edges, block, generator(seed))),
             ("removals", removals_only(aim, block, generator(seed))),
         ):
-            found = source(edges, forbidden, count)
-            codes = found.codes.tolist()
-            assert len(set(codes)) == len(codes) == found.gains.numel() <= count
+            candidates = source(edges, forbidden, count)
+            codes = candidates.codes.tolist()
+            assert len(set(codes)) == len(codes) == candidates.gains.numel() <= count
             assert not set(codes) & set(taken)
-            assert all(set(pair) & set(rows) for pair in edges.ends(found.codes).T.tolist())
-            assert found.gains.tolist() == sorted(found.gains.tolist(), reverse=True)
-            assert name == "any" or edges.has(found.codes).all()
+            assert all(set(pair) & set(rows) for pair in edges.ends(candidates.codes).T.tolist())
+            assert candidates.gains.tolist() == sorted(candidates.gains.tolist(), reverse=True)
+            assert name == "any" or edges.has(candidates.codes).all()
 
 
 def test_a_model_without_weights_of_edges_is_an_error() -> None:

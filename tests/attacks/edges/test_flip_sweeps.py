@@ -63,9 +63,9 @@ def test_a_round_changes_each_node_once_and_keeps_all_bounds(graph, budget, seed
         )
         assert flips.unique().numel() == flips.numel() <= budget
         assert (ends_of(question, flips) <= room).all()
-        kept = question.clean.flipped(flips)
+        flipped = question.clean.flipped(flips)
         if not isolate:
-            assert (kept.degrees() > 0)[question.clean.degrees() > 0].all()
+            assert (flipped.degrees() > 0)[question.clean.degrees() > 0].all()
         now = question.answer(flips)
 
 
@@ -95,13 +95,13 @@ def test_a_sweep_is_stronger_than_as_many_random_flips(isolate) -> None:
     question = question_of(graph, UnweightedModel(4, 3), 30, isolate=isolate)
     pairs = torch.randint(200, (2, 60), generator=seeded(2))
     random = question.possible(pairs, NONE)[:30]
-    found = sweep(question, NONE, 60, seeded())
+    result = sweep(question, NONE, 60, seeded())
 
     def lost(flips: Tensor) -> int:
         return 200 - question.answer(flips).right
 
-    assert found.numel() <= 30
-    assert lost(found) >= 2 * lost(random) > 0
+    assert result.numel() <= 30
+    assert lost(result) >= 2 * lost(random) > 0
 
 
 def test_a_model_that_ignores_edges_is_left(monkeypatch) -> None:
@@ -128,8 +128,8 @@ def test_a_sweep_is_no_weaker_than_its_start_for_votes(seed):
     question = question_of(graph, lambda x, edges: (2 * plain(x, edges)).round(), 3)
     pairs = torch.randint(12, (2, 6), generator=seeded(seed))
     start = question.possible(pairs, NONE)[:3]
-    found = sweep(question, start, 5, seeded(seed))
-    assert question.answer(found).right <= question.answer(start).right
+    flips = sweep(question, start, 5, seeded(seed))
+    assert question.answer(flips).right <= question.answer(start).right
 
 
 def test_few_targets_have_removals_tried_too() -> None:

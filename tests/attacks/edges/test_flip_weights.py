@@ -20,12 +20,12 @@ def test_projection_is_the_nearest_allowed_point(drawn) -> None:
     """In each row no direction towards a corner of the allowed set leads closer."""
     start = torch.tensor([row for row, _ in drawn], dtype=torch.float64)
     budgets = torch.tensor([budget for _, budget in drawn])
-    found = project(start, budgets)
-    assert found.min() >= 0
-    assert found.max() <= 1
-    assert (found.sum(1) <= budgets + 1e-9).all()
+    projected = project(start, budgets)
+    assert projected.min() >= 0
+    assert projected.max() <= 1
+    assert (projected.sum(1) <= budgets + 1e-9).all()
     corners = torch.tensor(list(product([0.0, 1.0], repeat=5)), dtype=torch.float64)
-    for row, before, budget in zip(found, start, budgets, strict=True):
+    for row, before, budget in zip(projected, start, budgets, strict=True):
         allowed = corners[corners.sum(1) <= budget]
         assert ((allowed - row) @ (before - row)).max() <= 1e-9
 

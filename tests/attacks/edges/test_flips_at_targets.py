@@ -48,22 +48,22 @@ def test_as_many_candidates_are_used_as_brute_force_finds(attack, data, seed, sh
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification"))
     chosen = attack(removal_share=share)
-    found = run(chosen, graph, threat.targets, threat.edge_budget, seed)
+    perturbation = run(chosen, graph, threat.targets, threat.edge_budget, seed)
     removable, addable = candidates(graph, threat.targets, attack is ModificationDice)
-    removed, added = set(listed(found.removed_edges)), set(listed(found.added_edges))
+    removed, added = set(listed(perturbation.removed_edges)), set(listed(perturbation.added_edges))
     assert removed <= removable
     assert added <= addable
     assert min(threat.edge_budget, len(removable) + len(addable)) == len(removed) + len(added)
-    wanted = min(int(share * threat.edge_budget), len(removable))
-    assert len(removed) >= wanted
-    if len(addable) >= threat.edge_budget - wanted:
-        assert wanted == len(removed)
+    expected = min(int(share * threat.edge_budget), len(removable))
+    assert len(removed) >= expected
+    if len(addable) >= threat.edge_budget - expected:
+        assert expected == len(removed)
 
 
 def test_dice_removes_inside_and_adds_across_classes() -> None:
     """Ends of removed edges have equal labels, of added ones different; a quarter are removals."""
     ring = graph_of(30, [(i, i + 1) for i in range(29)], y=torch.arange(30) // 5)
-    found = run(ModificationDice(), ring, range(30), 12)
-    assert torch.equal(*ring.y[found.removed_edges])
-    assert (ring.y[found.added_edges[0]] != ring.y[found.added_edges[1]]).all()
-    assert (found.removed_edges.shape[1], found.added_edges.shape[1]) == (3, 9)
+    perturbation = run(ModificationDice(), ring, range(30), 12)
+    assert torch.equal(*ring.y[perturbation.removed_edges])
+    assert (ring.y[perturbation.added_edges[0]] != ring.y[perturbation.added_edges[1]]).all()
+    assert (perturbation.removed_edges.shape[1], perturbation.added_edges.shape[1]) == (3, 9)

@@ -65,15 +65,15 @@ def test_all_gains_are_taken_and_no_node_twice_in_a_step(data, count, steps) -> 
     before = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
     source = Fixed(gains)
     start = torch.tensor(before, dtype=torch.int64)
-    made = greedy_flips(SearchSpace(clean, source, True), start, count, steps).tolist()
+    flips = greedy_flips(SearchSpace(clean, source, True), start, count, steps).tolist()
 
-    assert made[: len(before)] == before
-    assert len(set(made)) == len(made)
-    new = [code for code in made if code not in before]
+    assert flips[: len(before)] == before
+    assert len(set(flips)) == len(flips)
+    new = [code for code in flips if code not in before]
     gaining = [code for code in every if gains[code] > 0 and code not in before]
     assert len(new) == min(count, len(gaining))
     assert set(new) <= set(gaining)
-    for step, (earlier, later) in enumerate(pairwise([*source.made, set(made)]), start=1):
+    for step, (earlier, later) in enumerate(pairwise([*source.made, set(flips)]), start=1):
         ends = clean.ends(torch.tensor(sorted(later - earlier), dtype=torch.int64)).flatten()
         assert ends.bincount(minlength=1).max() <= 2 ** max(0, step - steps)
 
@@ -91,12 +91,12 @@ def test_no_node_gets_more_flips_than_it_has_room_for(data, count, steps) -> Non
     used = clean.ends(start).flatten().bincount(minlength=clean.num_nodes)
     room = used + torch.tensor(data.draw(spare))
     plan = SearchSpace(clean, source, True, room)
-    made = greedy_flips(plan, start, count, steps)
-    left = plan.room_beside(made)
+    flips = greedy_flips(plan, start, count, steps)
+    left = plan.room_beside(flips)
     assert left is not None
     assert (left >= 0).all()
-    if made.numel() < len(before) + count:
-        ranked = source(clean, made, len(every), left > 0)
+    if flips.numel() < len(before) + count:
+        ranked = source(clean, flips, len(every), left > 0)
         assert not (ranked.gains > 0).any()
 
 
@@ -108,7 +108,7 @@ def test_the_budget_is_spent_evenly() -> None:
     for steps, expected in ((4, [0, 3, 5, 8]), (20, list(range(10)))):
         source = Fixed(gains)
         assert greedy_flips(SearchSpace(clean, source, True), NONE, 10, steps).numel() == 10
-        assert expected == [len(made) for made in source.made]
+        assert expected == [len(flips) for flips in source.made]
 
 
 def aim_at(graph, seed: int = 0) -> Aim:
@@ -123,9 +123,9 @@ def test_exchange_never_makes_it_worse(graph, seed, budget, share, isolate) -> N
     """Fewer targets are held, or as many with a higher objective; flips are distinct, no more."""
     clean, aim, draws = edge_set(graph), aim_at(graph, seed), generator(seed)
     plan = SearchSpace(clean, flip_source(aim, clean, 40, draws), isolate)
-    made = greedy_flips(plan, NONE, budget, 3)
-    after = exchange_flips(plan, aim, made, 4, share, draws)
-    assert held_targets(plan, aim, after) <= held_targets(plan, aim, made)
-    assert after.numel() == after.unique().numel() <= made.numel()
+    flips = greedy_flips(plan, NONE, budget, 3)
+    after = exchange_flips(plan, aim, flips, 4, share, draws)
+    assert held_targets(plan, aim, after) <= held_targets(plan, aim, flips)
+    assert after.numel() == after.unique().numel() <= flips.numel()
     if not isolate:
         assert (clean.flipped(after).degrees() > 0)[clean.degrees() > 0].all()

@@ -13,10 +13,10 @@ from grb_check.attacks.edges.edge_set import edges_at
 from grb_check.attacks.modification.flip import lowest_pairs
 
 
-def found(graph, scores, targets, wanted, seed=0) -> list[tuple[int, int]]:
+def found(graph, scores, targets, count, seed=0) -> list[tuple[int, int]]:
     generator = torch.Generator().manual_seed(seed)
     edges = edges_at(graph, targets)
-    result = lowest_pairs(torch.tensor(scores), targets, edges, wanted, generator)
+    result = lowest_pairs(torch.tensor(scores), targets, edges, count, generator)
     return [tuple(pair) for pair in result.t().tolist()]
 
 

@@ -34,28 +34,28 @@ def test_weights_at_each_node_keep_its_room(data, nodes) -> None:
         dtype=torch.float64,
     )
     room = torch.tensor(data.draw(st.lists(st.integers(0, 4), min_size=nodes, max_size=nodes)))
-    found = project_at_nodes(weights, ends, room)
-    sums = torch.zeros(nodes, dtype=torch.float64).index_add(0, ends.flatten(), found.repeat(2))
+    projected = project_at_nodes(weights, ends, room)
+    sums = torch.zeros(nodes, dtype=torch.float64).index_add(0, ends.flatten(), projected.repeat(2))
     assert (sums <= room + 1e-6).all()
-    assert ((found >= 0) & (found <= weights.clamp(0, 1) + 1e-12)).all()
-    assert torch.equal(project_at_nodes(found, ends, torch.full((nodes,), nodes)), found)
+    assert ((projected >= 0) & (projected <= weights.clamp(0, 1) + 1e-12)).all()
+    assert torch.equal(project_at_nodes(projected, ends, torch.full((nodes,), nodes)), projected)
 
 
 def test_weights_at_a_node_by_hand() -> None:
     """0.9 + 0.7 at node 0 with room for 1 is lowered by 0.3 each; the pair elsewhere stays."""
     ends = torch.tensor([[0, 0, 3], [1, 2, 4]])
-    found = project_at_nodes(torch.tensor([0.9, 0.7, 0.8]), ends, torch.tensor([1, 5, 5, 5, 5]))
-    torch.testing.assert_close(found, torch.tensor([0.6, 0.4, 0.8]))
+    projected = project_at_nodes(torch.tensor([0.9, 0.7, 0.8]), ends, torch.tensor([1, 5, 5, 5, 5]))
+    torch.testing.assert_close(projected, torch.tensor([0.6, 0.4, 0.8]))
 
 
 def test_step_by_hand() -> None:
     """The mean of the two largest gains is 3; at step 80 the step has a third of its size."""
     start = Relaxed(torch.arange(3), torch.tensor([0.0, 0.1, 0.5]))
     gains = torch.tensor([4.0, 2.0, -1.0])
-    found = ascend(start, gains, UNBOUND, 2, 0.3, 0).weights
-    torch.testing.assert_close(found, torch.tensor([0.4, 0.3, 0.4]))
-    found = ascend(start, gains, UNBOUND, 2, 0.9, 80).weights
-    torch.testing.assert_close(found, torch.tensor([0.4, 0.3, 0.4]))
+    stepped = ascend(start, gains, UNBOUND, 2, 0.3, 0).weights
+    torch.testing.assert_close(stepped, torch.tensor([0.4, 0.3, 0.4]))
+    stepped = ascend(start, gains, UNBOUND, 2, 0.9, 80).weights
+    torch.testing.assert_close(stepped, torch.tensor([0.4, 0.3, 0.4]))
     still = ascend(start, torch.zeros(3), UNBOUND, 2, 0.3, 0).weights
     assert torch.equal(start.weights, still)
 
@@ -69,7 +69,7 @@ def aim_at(graph, *, seed: int = 0) -> Aim:
 @st.composite
 def relaxed_flips(draw: st.DrawFn):
     """A graph of at least two nodes, and weights of some of its pairs."""
-    graph = draw(graphs().filter(lambda each: each.num_nodes > 1))
+    graph = draw(graphs().filter(lambda candidate: candidate.num_nodes > 1))
     clean, num_nodes = edge_set(graph), graph.num_nodes
     every = clean.encode(torch.triu_indices(num_nodes, num_nodes, offset=1)).tolist()
     codes = draw(st.lists(st.sampled_from(every), unique=True))
@@ -102,16 +102,16 @@ def test_gains_are_those_of_the_weights() -> None:
     codes = clean.encode(torch.tensor([[0, 0, 2], [1, 4, 3]]))
     weights = torch.tensor([0.3, 0.6, 0.0])
     relaxed = Relaxed(codes, weights)
-    found = gains_of(relaxed, clean, aim)(weights)
+    gains = gains_of(relaxed, clean, aim)(weights)
 
     logits_of = aim.model.with_pairs(x, graph.edge_index, clean.ends(codes), aim.targets)
     assert logits_of is not None
-    for place in range(3):
+    for index in range(3):
         moved = weights.clone()
-        moved[place] += 1e-2
+        moved[index] += 1e-2
         ends = [
-            float(aim.value(logits_of(torch.stack([1 - each[0], each[1], 1 - each[2]]))))
-            for each in (weights, moved)
+            float(aim.value(logits_of(torch.stack([1 - vector[0], vector[1], 1 - vector[2]]))))
+            for vector in (weights, moved)
         ]
-        assert found[place] == pytest.approx((ends[1] - ends[0]) / 1e-2, abs=5e-3)
+        assert gains[index] == pytest.approx((ends[1] - ends[0]) / 1e-2, abs=5e-3)
     assert not weights.requires_grad

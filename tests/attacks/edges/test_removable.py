@@ -31,8 +31,8 @@ def one_by_one(candidates, capacity) -> list[bool]:
 @settings(deadline=None, max_examples=100)
 def test_as_if_taken_one_by_one(candidates, capacity) -> None:
     """The vectorised choice equals a loop in the order of preference."""
-    found = within_capacity(pairs(candidates), torch.tensor(capacity))
-    assert one_by_one(candidates, capacity) == found.tolist()
+    selected = within_capacity(pairs(candidates), torch.tensor(capacity))
+    assert one_by_one(candidates, capacity) == selected.tolist()
 
 
 @given(graphs(), st.randoms(use_true_random=False))

@@ -42,8 +42,8 @@ def test_change_of_the_energy_is_exact(graph, data) -> None:
     before = (np.linalg.eigvalsh(matrix_of(dense)) ** 2).sum()
     flipped = with_weight(dense, pair, 1.0 if added else -1.0)
     after = (np.linalg.eigvalsh(matrix_of(flipped)) ** 2).sum()
-    found = spectra.energy_changes(adjacency, np.array(pair)[:, None], added=added)
-    assert pytest.approx(after - before, abs=1e-9) == found[0]
+    changes = spectra.energy_changes(adjacency, np.array(pair)[:, None], added=added)
+    assert pytest.approx(after - before, abs=1e-9) == changes[0]
     assert pytest.approx(before, abs=1e-9) == spectra.energy(adjacency)
 
 
@@ -61,17 +61,17 @@ def test_changes_to_first_order_are_derivatives(graph, data) -> None:
     spectrum = spectra.leading_spectrum(adjacency, 50)
     ends = np.array(pair)[:, None]
     slopes = 3.0 * spectrum.values**2  # of the cube
-    found = spectra.weighted_changes(spectrum, slopes, ends, added=True)
-    found = found + 3.0 * spectra.trivial_changes(spectrum, ends, added=True)
+    changes = spectra.weighted_changes(spectrum, slopes, ends, added=True)
+    changes = changes + 3.0 * spectra.trivial_changes(spectrum, ends, added=True)
     step = 1e-5
     sums = [
         (np.linalg.eigvalsh(matrix_of(with_weight(adjacency.toarray(), pair, change))) ** 3).sum()
         for change in (-step, step)
     ]
-    assert pytest.approx((sums[1] - sums[0]) / (2 * step), abs=1e-6) == found[0]
+    assert pytest.approx((sums[1] - sums[0]) / (2 * step), abs=1e-6) == changes[0]
     removed = spectra.weighted_changes(spectrum, slopes, ends, added=False)
     removed = removed + 3.0 * spectra.trivial_changes(spectrum, ends, added=False)
-    assert pytest.approx(-found[0]) == removed[0]
+    assert pytest.approx(-changes[0]) == removed[0]
 
 
 def some_graph():
@@ -87,10 +87,10 @@ def test_sparse_solver_finds_what_the_dense_one_does() -> None:
     adjacency = adjacency_of(some_graph())
     values, vectors = np.linalg.eigh(matrix_of(adjacency.toarray()))
     values, vectors = values[::-1], vectors[:, ::-1]
-    found = spectra.leading_spectrum(adjacency, 10)  # 80 > 4 * 10 nodes
+    result = spectra.leading_spectrum(adjacency, 10)  # 80 > 4 * 10 nodes
     assert np.allclose(1.0, values[:4])
-    assert np.allclose(values[4:13], found.values[:9], atol=1e-5)
+    assert np.allclose(values[4:13], result.values[:9], atol=1e-5)
     root = np.sqrt(adjacency.sum(axis=1) + 1.0)
-    own = found.vectors[:, :9] * root[:, None]
-    assert np.allclose(np.eye(9), own.T @ own, atol=1e-6)
-    assert np.allclose(1.0, (vectors[:, 4:13].T @ own)[range(9), range(9)] ** 2, atol=1e-3)
+    embedding = result.vectors[:, :9] * root[:, None]
+    assert np.allclose(np.eye(9), embedding.T @ embedding, atol=1e-6)
+    assert np.allclose(1.0, (vectors[:, 4:13].T @ embedding)[range(9), range(9)] ** 2, atol=1e-3)

@@ -43,22 +43,22 @@ MODULES = [PooledGcn, PooledGat]
 def attacked_by(
     attack: Attack, graph: Data, threat: Threat, victim: Victim, seed: int = 0
 ) -> Perturbation:
-    made = perturb(attack, graph, threat, victim, torch.Generator().manual_seed(seed))
-    verify(made, graph, threat)
-    return made
+    perturbation = perturb(attack, graph, threat, victim, torch.Generator().manual_seed(seed))
+    verify(perturbation, graph, threat)
+    return perturbation
 
 
-def margins(graph: Data, victim: Victim, made: Perturbation | None = None) -> Tensor:
+def margins(graph: Data, victim: Victim, perturbation: Perturbation | None = None) -> Tensor:
     """Return each graph's margin of the best other class over the label."""
-    graph_now = graph if made is None else apply(graph, made)
+    graph_now = graph if perturbation is None else apply(graph, perturbation)
     logits = victim(graph_now.x, graph_now.edge_index)
-    own = logits.gather(1, graph.y[:, None]).squeeze(1)
-    return logits.scatter(1, graph.y[:, None], -torch.inf).amax(1) - own
+    label_logits = logits.gather(1, graph.y[:, None]).squeeze(1)
+    return logits.scatter(1, graph.y[:, None], -torch.inf).amax(1) - label_logits
 
 
-def flips_of_graphs(graph: Data, made: Perturbation) -> Tensor:
+def flips_of_graphs(graph: Data, perturbation: Perturbation) -> Tensor:
     """Return the number of flips in each graph."""
-    every = torch.cat([made.added_edges, made.removed_edges], dim=1)
+    every = torch.cat([perturbation.added_edges, perturbation.removed_edges], dim=1)
     return torch.bincount(graph.batch[every[0]], minlength=graph.y.numel())
 
 
@@ -73,21 +73,23 @@ def test_each_graph_keeps_to_its_budget(attack, union, module, isolate) -> None:
     """
     graph, threat = union
     victim = victim_on(graph, module)
-    before = [each.clone() for each in (graph.x, graph.edge_index, graph.y, threat.edge_budgets)]
-    made = attacked_by(replace(attack, isolate=isolate), graph, threat, victim)
+    before = [
+        tensor.clone() for tensor in (graph.x, graph.edge_index, graph.y, threat.edge_budgets)
+    ]
+    perturbation = attacked_by(replace(attack, isolate=isolate), graph, threat, victim)
     if attack in SEARCHES:
-        assert (margins(graph, victim, made) >= margins(graph, victim) - 1e-5).all()
+        assert (margins(graph, victim, perturbation) >= margins(graph, victim) - 1e-5).all()
     untouched = torch.ones(graph.y.numel(), dtype=torch.bool)
     untouched[threat.targets] = False
-    assert not flips_of_graphs(graph, made)[untouched].any()
+    assert not flips_of_graphs(graph, perturbation)[untouched].any()
     for now, then in zip(
         (graph.x, graph.edge_index, graph.y, threat.edge_budgets), before, strict=True
     ):
         assert torch.equal(now, then)
     if not isolate:
         clean, after = (
-            torch.bincount(each.edge_index[0], minlength=graph.num_nodes)
-            for each in (graph, apply(graph, made))
+            torch.bincount(data.edge_index[0], minlength=graph.num_nodes)
+            for data in (graph, apply(graph, perturbation))
         )
         assert not ((clean > 0) & (after == 0)).any()
 

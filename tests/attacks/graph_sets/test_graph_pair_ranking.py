@@ -45,13 +45,23 @@ def test_ranking_is_that_of_all_pairs_one_by_one(union, seed, count, data) -> No
     for limit in (1_500, 3):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(candidate_flips, "LARGE", limit)
-            found = best_of_each(gradients, copies, forbidden, count)
+            ranking = best_of_each(gradients, copies, forbidden, count)
         for owner in owners.tolist():
-            own = [pair for pair in every if graph.batch[pair[0]] == owner and pair not in barred]
+            graph_pairs = [
+                pair for pair in every if graph.batch[pair[0]] == owner and pair not in barred
+            ]
             start, size = int(graphs.starts[owner]), int(graphs.sizes[owner])
             for kind, pairs, sign in (
-                (found.additions, [each for each in own if each not in ends], 1.0),
-                (found.removals, [each for each in own if each in ends], -1.0),
+                (
+                    ranking.additions,
+                    [candidate for candidate in graph_pairs if candidate not in ends],
+                    1.0,
+                ),
+                (
+                    ranking.removals,
+                    [candidate for candidate in graph_pairs if candidate in ends],
+                    -1.0,
+                ),
             ):
                 gains = {
                     (a - start) * size + b - start: sign
@@ -81,10 +91,10 @@ def test_random_pairs_are_all_pairs_of_a_small_graph() -> None:
     graph = union_of([5, 3], [[(0, 1), (1, 2), (2, 3)], [(0, 1)]])
     graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph, PooledGat))
     owners = torch.tensor([0, 1])
-    found = search_on(graphs).source(owners, no_flips(2, 0, owners), 10)
-    removals, additions = found.removals.codes, found.additions.codes
-    assert [sorted(each[each >= 0].tolist()) for each in removals] == [[1, 7, 13], [1]]
-    assert [sorted(each[each >= 0].tolist()) for each in additions] == [
+    flips = search_on(graphs).source(owners, no_flips(2, 0, owners), 10)
+    removals, additions = flips.removals.codes, flips.additions.codes
+    assert [sorted(codes[codes >= 0].tolist()) for codes in removals] == [[1, 7, 13], [1]]
+    assert [sorted(codes[codes >= 0].tolist()) for codes in additions] == [
         [2, 3, 4, 8, 9, 14, 19],
         [2, 5],
     ]
@@ -97,7 +107,7 @@ def test_gains_at_partly_made_flips_are_those_of_autograd() -> None:
     graphs = graph_list(graph, threat_to(graph, [2, 2]), victim)
     owners = torch.tensor([0, 1])
     flips, weights = torch.tensor([[1, 4], [2, -1]]), torch.tensor([[0.3, 0.6], [0.2, 0.0]])
-    found = search_on(graphs).source(owners, flips, 20, weights)
+    candidates = search_on(graphs).source(owners, flips, 20, weights)
 
     every = [(a, b) for n, s in ((5, 0), (4, 5)) for a, b in _shifted(n, s)]
     pairs = torch.tensor(every).T
@@ -111,7 +121,7 @@ def test_gains_at_partly_made_flips_are_those_of_autograd() -> None:
     row_objective("margin")(logits_of(of_pairs), graph.y).sum().backward()
     gains = torch.where(present > 0, -of_pairs.grad, of_pairs.grad)
     for row, (start, size) in enumerate(((0, 5), (5, 4))):
-        for kind in (found.additions, found.removals):
+        for kind in (candidates.additions, candidates.removals):
             for code, gain in zip(kind.codes[row].tolist(), kind.gains[row].tolist(), strict=True):
                 if code >= 0:
                     pair = (code // size + start, code % size + start)
@@ -131,9 +141,9 @@ def test_graphs_without_gradients_are_searched_at_random(monkeypatch) -> None:
     search = search_on(graphs)
     expected = search.source(owners, no_flips(2, 0, owners), 4)
     monkeypatch.setattr("grb_check.gradients.layer_factors.MOST_ENTRIES", 0)
-    found = search.source(owners, no_flips(2, 0, owners), 4)
-    assert torch.equal(found.removals.codes, expected.removals.codes)
-    assert torch.allclose(found.additions.gains, expected.additions.gains, atol=1e-5)
+    candidates = search.source(owners, no_flips(2, 0, owners), 4)
+    assert torch.equal(candidates.removals.codes, expected.removals.codes)
+    assert torch.allclose(candidates.additions.gains, expected.additions.gains, atol=1e-5)
 
 
 def test_isolating_removals_are_no_candidates() -> None:

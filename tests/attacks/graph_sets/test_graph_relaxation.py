@@ -23,15 +23,15 @@ def test_largest_weights_are_taken_up_to_each_budget() -> None:
     relaxed = RelaxedRows(
         torch.tensor([[5, 7, 9], [4, 6, -1]]), torch.tensor([[0.2, 0.0, 0.9], [0.5, 0.5, 0.0]])
     )
-    found = relaxed.largest(torch.tensor([2, 1]), 4)
-    assert found.tolist() == [[9, 5, -1, -1], [4, -1, -1, -1]]
+    flips = relaxed.largest(torch.tensor([2, 1]), 4)
+    assert flips.tolist() == [[9, 5, -1, -1], [4, -1, -1, -1]]
 
 
 def test_negligible_weights_make_room_for_others() -> None:
     relaxed = RelaxedRows(torch.tensor([[5, 7], [4, 6]]), torch.tensor([[1e-9, 0.5], [0.5, 0.4]]))
-    kept = relaxed.without_negligible()
-    assert kept.codes.tolist() == [[7, -1], [4, 6]]
-    wider = kept.joined(torch.tensor([[1, 2], [3, -1]]))
+    retained = relaxed.without_negligible()
+    assert retained.codes.tolist() == [[7, -1], [4, 6]]
+    wider = retained.joined(torch.tensor([[1, 2], [3, -1]]))
     assert wider.codes.tolist() == [[7, 1, 2], [4, 6, 3]]
     assert wider.weights.tolist() == pytest.approx(torch.tensor([[0.5, 0, 0], [0.5, 0.4, 0]]))
 
@@ -53,16 +53,16 @@ def test_a_copy_with_flips_is_the_attacked_graph(union, data) -> None:
     copies = graphs.copies(torch.tensor(owners), flips)
     row, column = copies.edge_index
     assert bool(((row * copies.x.shape[0] + column).diff() > 0).all())
-    found = graphs.logits(torch.tensor(owners), flips)
+    logits = graphs.logits(torch.tensor(owners), flips)
     for row, owner in enumerate(owners):
         size = int(graphs.sizes[owner])
         codes = flips[row][flips[row] >= 0]
         pairs = torch.stack([codes // size, codes % size]) + graphs.starts[owner]
         present = graphs.edges.has(graphs.edges.encode(pairs))
-        made = Perturbation(added_edges=pairs[:, ~present], removed_edges=pairs[:, present])
-        after = apply(graph, made)
+        perturbation = Perturbation(added_edges=pairs[:, ~present], removed_edges=pairs[:, present])
+        after = apply(graph, perturbation)
         expected = victim(after.x, after.edge_index)[owner]
-        assert torch.allclose(found[row], expected, atol=1e-5)
+        assert torch.allclose(logits[row], expected, atol=1e-5)
 
 
 def test_a_threat_to_nodes_has_no_graphs() -> None:

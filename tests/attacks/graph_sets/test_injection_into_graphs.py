@@ -60,19 +60,19 @@ def attacked_by(
     return perturb(attack, graph, threat, victim, torch.Generator().manual_seed(seed))
 
 
-def margins(graph: Data, victim: Victim, made: Perturbation | None = None) -> Tensor:
-    now = graph if made is None else apply(graph, made)
+def margins(graph: Data, victim: Victim, perturbation: Perturbation | None = None) -> Tensor:
+    now = graph if perturbation is None else apply(graph, perturbation)
     logits = model_on(victim, now)(now.x, now.edge_index)
-    own = logits.gather(1, graph.y[:, None]).squeeze(1)
-    return logits.scatter(1, graph.y[:, None], -torch.inf).amax(1) - own
+    label_logits = logits.gather(1, graph.y[:, None]).squeeze(1)
+    return logits.scatter(1, graph.y[:, None], -torch.inf).amax(1) - label_logits
 
 
 def of_graph(graph: Data, index: int) -> tuple[list[list[float]], list[tuple[int, int]]]:
     """Features of a graph's nodes, and its edges numbered within it."""
-    own = graph.batch == index
-    first = int(own.nonzero()[0])
-    inside = own[graph.edge_index[0]]
-    return graph.x[own].tolist(), sorted(
+    in_graph = graph.batch == index
+    first = int(in_graph.nonzero()[0])
+    inside = in_graph[graph.edge_index[0]]
+    return graph.x[in_graph].tolist(), sorted(
         map(tuple, (graph.edge_index[:, inside] - first).T.tolist())
     )
 
@@ -93,16 +93,18 @@ def test_each_graph_keeps_to_its_budget(attack, union, module, links_each, one_h
     budgets = data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
     targets = data.draw(st.lists(st.sampled_from(range(count)), unique=True))
     threat = injection_to(graph, budgets, targets, links_each=links_each, one_hot=one_hot)
-    before = [each.clone() for each in (graph.x, graph.edge_index, graph.y, threat.node_budgets)]
+    before = [
+        tensor.clone() for tensor in (graph.x, graph.edge_index, graph.y, threat.node_budgets)
+    ]
     if attack in SEARCHES and module is Unweighted:
         module = PooledGcn  # a matrix of numpy has no gradient
-    made = attacked_by(attack, graph, threat, victim_on(graph, module))
-    verify(made, graph, threat)
+    perturbation = attacked_by(attack, graph, threat, victim_on(graph, module))
+    verify(perturbation, graph, threat)
     for now, then in zip(
         (graph.x, graph.edge_index, graph.y, threat.node_budgets), before, strict=True
     ):
         assert torch.equal(now, then)
-    after = apply(graph, made)
+    after = apply(graph, perturbation)
     assert bool((after.batch.diff() >= 0).all())
     for index in range(count):
         x, edges = of_graph(graph, index)
@@ -121,7 +123,7 @@ def test_each_graph_keeps_to_its_budget(attack, union, module, links_each, one_h
                 assert sorted(row) == [0.0, 0.0, 1.0]
             else:
                 assert all(-0.75 <= value <= 1.5 for value in row)
-    assert bool(made.notes) == any(
+    assert bool(perturbation.notes) == any(
         budgets[index] and links_each > SIZE
         for index in targets
         for SIZE in [int((graph.batch == index).sum())]
@@ -145,9 +147,9 @@ def test_an_ensemble_is_attacked_together() -> None:
     graph = union_of(SIZES, EDGES)
     both = Ensemble((victim_on(graph), victim_on(graph, PooledGat, seed=1)))
     threat = injection_to(graph, [1] * 5)
-    made = perturb(SEARCHES[0], graph, threat, both, torch.Generator().manual_seed(0))
-    verify(made, graph, threat)
-    assert made.injected_x.shape[0] == 5
+    perturbation = perturb(SEARCHES[0], graph, threat, both, torch.Generator().manual_seed(0))
+    verify(perturbation, graph, threat)
+    assert perturbation.injected_x.shape[0] == 5
 
 
 def test_a_search_by_queries_keeps_the_best_nodes_of_each_graph() -> None:
@@ -159,13 +161,13 @@ def test_a_search_by_queries_keeps_the_best_nodes_of_each_graph() -> None:
         starts[:2],
         starts[2:],
         graph,
-        margins=lambda made: margins(graph, victim, made),
+        margins=lambda candidate: margins(graph, victim, candidate),
         generator=torch.Generator().manual_seed(0),
     )
-    found = search(parts)
-    verify(found, graph, threat)
-    best = torch.stack([margins(graph, victim, each) for each in starts[:2]]).amax(0)
-    assert (margins(graph, victim, found) >= best - 1e-5).all()
+    result = search(parts)
+    verify(result, graph, threat)
+    best = torch.stack([margins(graph, victim, start) for start in starts[:2]]).amax(0)
+    assert (margins(graph, victim, result) >= best - 1e-5).all()
 
 
 def test_threats_of_both_kinds_at_once_are_refused() -> None:

@@ -43,10 +43,10 @@ def test_gradients_of_all_pairs_are_those_of_the_graph_alone() -> None:
     whole = victim.pair_gradients(WHOLE.x, WHOLE.edge_index, torch.tensor([1]), margin)
     tried = victim.on_graphs(SECOND.batch)
     assert whole is not None
-    for each in (fresh, tried):
-        found = each.pair_gradients(SECOND.x, SECOND.edge_index, torch.tensor([0]), margin)
-        assert found is not None
-        assert torch.allclose(found.at(pairs), whole.at(pairs + 4), atol=1e-5)
+    for candidate in (fresh, tried):
+        gradients = candidate.pair_gradients(SECOND.x, SECOND.edge_index, torch.tensor([0]), margin)
+        assert gradients is not None
+        assert torch.allclose(gradients.at(pairs), whole.at(pairs + 4), atol=1e-5)
     assert torch.allclose(whole.at(torch.tensor([[0, 7], [1, 8]])), torch.zeros(2), atol=1e-6)
 
 
@@ -55,4 +55,4 @@ def test_members_of_an_ensemble_move_together() -> None:
     moved = Ensemble(members).on_graphs(SECOND.batch)
     expected = Ensemble(members)(WHOLE.x, WHOLE.edge_index)[1:2]
     assert torch.allclose(moved(SECOND.x, SECOND.edge_index), expected, atol=1e-6)
-    assert all(isinstance(each, Victim) for each in moved.members)
+    assert all(isinstance(member, Victim) for member in moved.members)

@@ -106,11 +106,11 @@ def test_an_exchange_that_misleads_is_undone() -> None:
     for seed in range(3):
         model = Counting(factor=-1.0)
         graph = random_graph(seed, model)
-        before, found = (
+        before, after = (
             run(InjectionAgia(exchanges=20, iterations=20, most_pairs=most), graph, model)
             for most in (0, 1000)
         )
-        assert value_after(found, graph, model) >= value_after(before, graph, model) - 1e-6
+        assert value_after(after, graph, model) >= value_after(before, graph, model) - 1e-6
     assert model.exchanges == 20
 
 

@@ -57,8 +57,8 @@ class Filtering(LinearModel):
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         unit = F.normalize(x.detach(), dim=1)
         cosine = (unit[edge_index[0]] * unit[edge_index[1]]).sum(1)
-        kept = edge_index[:, cosine >= self.threshold]
-        return super().on_topology(kept, x.shape[0])(x)
+        similar = edge_index[:, cosine >= self.threshold]
+        return super().on_topology(similar, x.shape[0])(x)
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         return lambda x: self(x, edge_index)
@@ -84,11 +84,11 @@ def test_it_stays_within_any_threat(data: st.DataObject, by_answers: bool) -> No
     threat = data.draw(threats(graph, "injection"))
     assume(can_search(threat))
     model = LinearModel(graph.num_features, int(graph.y.max()) + 1)
-    asked = InjectionQuestion(graph, threat, model, model)
-    first = search_injections(asked, by_answers=by_answers)
+    search_question = InjectionQuestion(graph, threat, model, model)
+    first = search_injections(search_question, by_answers=by_answers)
     verify(first, graph, threat)
     assert torch.isin(first.injected_edges[1], threat.targets).all()
-    again = search_injections(asked, by_answers=by_answers)
+    again = search_injections(search_question, by_answers=by_answers)
     assert torch.equal(first.injected_x, again.injected_x)
     assert torch.equal(first.injected_edges, again.injected_edges)
 
@@ -127,10 +127,10 @@ def test_it_needs_no_gradient_of_the_model_itself() -> None:
     weight = means_of_classes()
     guide = LinearModel(DATASET.num_features, DATASET.num_classes, weight=weight)
     model = Opaque(DATASET.num_features, DATASET.num_classes, weight=weight)
-    asked = InjectionQuestion(DATASET.graph, THREAT, model, guide)
-    own = InjectionQuestion(DATASET.graph, THREAT, guide, guide)
-    found = search_injections(asked, by_answers=True)
-    assert left(model, found) == left(model, search_injections(own, by_answers=True))
+    guided = InjectionQuestion(DATASET.graph, THREAT, model, guide)
+    white_box = InjectionQuestion(DATASET.graph, THREAT, guide, guide)
+    perturbation = search_injections(guided, by_answers=True)
+    assert left(model, perturbation) == left(model, search_injections(white_box, by_answers=True))
 
 
 def test_agia_exchanges_links_from_there_on() -> None:
@@ -158,9 +158,9 @@ def test_links_move_from_lost_targets_to_right_ones_of_the_same_label(
     """Every target that was lost keeps a link, and no node has two links to one target."""
     monkeypatch.setattr(blended_search, "MOVED", (1.0,))
     model = LinearModel(DATASET.num_features, DATASET.num_classes, weight=means_of_classes())
-    asked = question(model, replace(THREAT, injected_nodes=10))
-    before = best_blend(asked)
-    after = moved_links(asked, before)
+    link_question = question(model, replace(THREAT, injected_nodes=10))
+    before = best_blend(link_question)
+    after = moved_links(link_question, before)
     moved = before.ends != after.ends
     assert moved.any()
     assert (before.margins[before.ends[moved]] > 0).all()

@@ -41,11 +41,11 @@ class Watched:
 
     def with_injected(self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor):
         logits_of = self.model.with_injected(x, edge_index, count, targets)
-        asked: list[Tensor] = []
-        self.seen.append(asked)
+        queries: list[Tensor] = []
+        self.seen.append(queries)
 
         def logits(injected: Tensor) -> Tensor:
-            asked.append(injected.detach().clone())
+            queries.append(injected.detach().clone())
             return logits_of(injected)
 
         return logits
@@ -67,7 +67,7 @@ def run(
 def test_nodes_come_in_rounds(rounds: int, nodes: int, sizes: list[int]) -> None:
     """Rounds are of equal size, or the first ones larger; with few nodes, of one node each."""
     perturbation, seen = run(InjectionTdgia(rounds=rounds, iterations=2), threat_of(nodes))
-    assert [asked[0].shape[0] for asked in seen] == sizes
+    assert [queries[0].shape[0] for queries in seen] == sizes
     assert perturbation.injected_x.shape[0] == nodes
     assert torch.bincount(perturbation.injected_edges[0]).tolist() == [3] * nodes
 
@@ -75,11 +75,11 @@ def test_nodes_come_in_rounds(rounds: int, nodes: int, sizes: list[int]) -> None
 def test_later_rounds_move_earlier_features_only_where_they_are_asked_to() -> None:
     """Without `reoptimise` the rows of earlier rounds stay to the bit; with it, they move."""
     threat = threat_of(6)
-    kept, seen = run(InjectionTdgia(rounds=3, iterations=10, reoptimise=False), threat)
+    fixed, seen = run(InjectionTdgia(rounds=3, iterations=10, reoptimise=False), threat)
     assert len(seen) == 3
-    for asked in seen:
-        known = asked[0].shape[0] - 2
-        assert all(torch.equal(kept.injected_x[:known], features[:known]) for features in asked)
-        assert not torch.equal(asked[0][known:], asked[-1][known:])
+    for queries in seen:
+        known = queries[0].shape[0] - 2
+        assert all(torch.equal(fixed.injected_x[:known], features[:known]) for features in queries)
+        assert not torch.equal(queries[0][known:], queries[-1][known:])
     moved, seen = run(InjectionTdgia(rounds=3, iterations=1), threat)
     assert not torch.equal(seen[1][0][:2], moved.injected_x[:2])

@@ -17,5 +17,5 @@ def test_the_best_column_is_found_by_trying() -> None:
     def values_for(_: Tensor):
         return lambda rows: 3 * rows[:, 1] - 5 * rows[:, 1] ** 2 + rows[:, 2]
 
-    found = best_columns(values_for, rows, torch.tensor([0]), count=1, highest=math.inf)
-    assert found.tolist() == [[0.0, 0.0, 1.0]]
+    columns = best_columns(values_for, rows, torch.tensor([0]), count=1, highest=math.inf)
+    assert columns.tolist() == [[0.0, 0.0, 1.0]]

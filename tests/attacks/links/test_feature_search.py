@@ -156,8 +156,8 @@ def test_cross_entropy_on_a_linear_model_ends_where_brute_force_does() -> None:
     best = max(corners, key=value_of)
     for attack in GRADIENT_ATTACKS:
         settings = attack(objective="cross_entropy", step_size=0.05, patience=None)
-        found = settings.perturb(graph, threat, model, generator()).injected_x
-        assert torch.allclose(best[None], found)
+        features = settings.perturb(graph, threat, model, generator()).injected_x
+        assert torch.allclose(best[None], features)
 
 
 def test_pgd_steps_have_the_same_length_at_each_node() -> None:
@@ -177,10 +177,10 @@ def test_pgd_steps_have_the_same_length_at_each_node() -> None:
 def test_non_finite_gradients_count_as_zero() -> None:
     """sqrt has an infinite slope at 0, times 0 gives NaN; other entries are used."""
     x = torch.tensor([0.0, 4.0], requires_grad=True)
-    (found,) = gradients(x.sqrt().sum(), x)
-    assert torch.equal(found, torch.tensor([0.0, 0.25]))
-    (found,) = gradients((x * 0).sum(), x)  # all targets may be lost
-    assert not found.any()
+    (gradient,) = gradients(x.sqrt().sum(), x)
+    assert torch.equal(gradient, torch.tensor([0.0, 0.25]))
+    (gradient,) = gradients((x * 0).sum(), x)  # all targets may be lost
+    assert not gradient.any()
     zero = torch.zeros(2, requires_grad=True)
     with pytest.raises(GradientError, match="nowhere finite and non-zero"):
         gradients(zero.sqrt().sum(), zero)

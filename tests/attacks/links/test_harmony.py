@@ -40,7 +40,7 @@ def by_definition(graph: Data, links: Tensor, features: Tensor) -> float:
     around: dict[int, list[int]] = {node: [] for node in range(attacked.num_nodes)}
     for first, second in edges:
         around[first].append(second)
-    found = []
+    scores = []
     for node in range(num_nodes, attacked.num_nodes):
         degree = len(around[node])
         received = sum(
@@ -48,8 +48,8 @@ def by_definition(graph: Data, links: Tensor, features: Tensor) -> float:
             torch.zeros(x.shape[1], dtype=torch.float64),
         )
         lengths = float(received.norm() * x[node].norm())
-        found.append(float(received @ x[node]) / lengths if lengths else 0.0)
-    return sum(found) / len(found)
+        scores.append(float(received @ x[node]) / lengths if lengths else 0.0)
+    return sum(scores) / len(scores)
 
 
 @given(injections())
@@ -134,13 +134,13 @@ def accuracy_where_dissimilar_edges_are_dropped(perturbation: Perturbation) -> f
 
 def test_harmony_makes_injected_nodes_like_their_neighbours() -> None:
     """With a weight of 5 FGSM's nodes are nearly aligned with them, with 0 they are not."""
-    found = []
+    similarities = []
     for harmony in (0.0, 5.0):
         perturbation = injected("fgsm", harmony)
         homophily = homophily_of_features(CHAINS, perturbation.injected_edges, 30)
-        found.append(float(homophily(perturbation.injected_x)))
-    assert found[0] < 0.1
-    assert found[1] > 0.9
+        similarities.append(float(homophily(perturbation.injected_x)))
+    assert similarities[0] < 0.1
+    assert similarities[1] > 0.9
 
 
 @pytest.mark.parametrize(

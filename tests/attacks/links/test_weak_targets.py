@@ -53,11 +53,11 @@ def test_score_is_positive_and_falls_with_each_link(data) -> None:
     assert (before > 0).all()
     if not count:
         return
-    place = data.draw(st.integers(0, count - 1))
-    links = torch.tensor([[0], [int(threat.targets[place])]])
+    index = data.draw(st.integers(0, count - 1))
+    links = torch.tensor([[0], [int(threat.targets[index])]])
     after = defectiveness(graph, links, threat, certainty)
-    assert [i for i in range(count) if after[i] != before[i]] == [place]
-    assert after[place] < before[place]
+    assert [i for i in range(count) if after[i] != before[i]] == [index]
+    assert after[index] < before[index]
 
 
 def test_groups_are_pairs_of_label_and_runner_up() -> None:
@@ -77,11 +77,11 @@ def test_probabilities_of_the_clean_graph_are_averaged_over_members() -> None:
     """Rows are in the order of the targets; no gradient is required."""
     graph = graph_of(4, [(0, 1), (1, 2)], x=torch.arange(8.0).reshape(4, 2))
     models = (LinearModel(2, 3, seed=1), LinearModel(2, 3, seed=2))
-    found = clean_probabilities(graph, threat_of([3, 1]), Ensemble(models))
-    each = [model(graph.x, graph.edge_index)[[3, 1]].softmax(1) for model in models]
-    torch.testing.assert_close(found, (each[0] + each[1]) / 2)
+    probabilities = clean_probabilities(graph, threat_of([3, 1]), Ensemble(models))
+    expected = [model(graph.x, graph.edge_index)[[3, 1]].softmax(1) for model in models]
+    torch.testing.assert_close(probabilities, (expected[0] + expected[1]) / 2)
     logits = [torch.randn((2, 3), requires_grad=True) for _ in range(3)]
     mean = mean_probabilities(logits)
-    torch.testing.assert_close(mean, sum(each.softmax(1) for each in logits).detach() / 3)
-    assert not found.requires_grad
+    torch.testing.assert_close(mean, sum(output.softmax(1) for output in logits).detach() / 3)
+    assert not probabilities.requires_grad
     assert not mean.requires_grad

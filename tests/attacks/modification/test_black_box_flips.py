@@ -34,9 +34,9 @@ few = settings(deadline=None, max_examples=40)
 
 def run(attack, graph, threat: Threat, seed: int = 0) -> Perturbation:
     generator = torch.Generator().manual_seed(seed)
-    found = attack.perturb(graph, threat, LinearModel(graph.x.shape[1], 3), generator)
-    verify(found, graph, threat)
-    return found
+    perturbation = attack.perturb(graph, threat, LinearModel(graph.x.shape[1], 3), generator)
+    verify(perturbation, graph, threat)
+    return perturbation
 
 
 def listed(edges) -> list[tuple[int, int]]:
@@ -60,13 +60,15 @@ def test_flips_are_at_targets_and_use_the_budget(attack, data, seed) -> None:
     """For odd graphs, targets and budgets; a note has the figures of unused budget."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification"))
-    found = run(attack, graph, threat, seed)
-    flips = set(listed(found.removed_edges)) | set(listed(found.added_edges))
+    perturbation = run(attack, graph, threat, seed)
+    flips = set(listed(perturbation.removed_edges)) | set(listed(perturbation.added_edges))
     assert flips <= all_pairs_at(graph, threat.targets)
-    used = found.removed_edges.shape[1] + found.added_edges.shape[1]
-    assert (used < threat.edge_budget) == bool(found.notes)
-    if found.notes:
-        assert found.notes[0].startswith(f"{used} of {threat.edge_budget} edge changes used: ")
+    used = perturbation.removed_edges.shape[1] + perturbation.added_edges.shape[1]
+    assert (used < threat.edge_budget) == bool(perturbation.notes)
+    if perturbation.notes:
+        assert perturbation.notes[0].startswith(
+            f"{used} of {threat.edge_budget} edge changes used: "
+        )
 
 
 def large_graph():
@@ -92,13 +94,13 @@ def test_dice_prefers_pairs_of_two_targets() -> None:
 def test_flip_takes_edges_and_pairs_by_degree(order, sign) -> None:
     """The sums of degrees are the lowest, or the highest, of all candidates."""
     graph, threat = large_graph(), threat_to(range(0, 150, 2), 30)
-    found = run(ModificationFlip(order=order), graph, threat)
+    perturbation = run(ModificationFlip(order=order), graph, threat)
     degree = torch.bincount(graph.edge_index[0], minlength=150)
     pairs, present = all_pairs_at(graph, threat.targets), undirected(graph)
     removable = sorted((sign * int(degree[a] + degree[b]) for a, b in pairs & present))
     addable = sorted(int(degree[a] + degree[b]) for a, b in pairs - present)
-    assert removable[:15] == sorted((sign * degree[found.removed_edges].sum(0)).tolist())
-    assert addable[:15] == sorted(degree[found.added_edges].sum(0).tolist())
+    assert removable[:15] == sorted((sign * degree[perturbation.removed_edges].sum(0)).tolist())
+    assert addable[:15] == sorted(degree[perturbation.added_edges].sum(0).tolist())
 
 
 def filter_of(graph, pair=None) -> np.ndarray:
@@ -126,9 +128,9 @@ def test_stack_takes_the_edge_that_changes_the_spectrum_most(data) -> None:
         pairs = all_pairs_at(graph, targets)
         pairs = pairs & present if share else pairs - present
         attack = ModificationStack(removal_share=share)
-        found = listed(getattr(run(attack, graph, threat_to(targets, 1)), kind))
+        flips = listed(getattr(run(attack, graph, threat_to(targets, 1)), kind))
         if pairs:
-            assert pytest.approx(max(map(change, pairs)), abs=1e-9) == change(found[0])
+            assert pytest.approx(max(map(change, pairs)), abs=1e-9) == change(flips[0])
 
 
 def tail(values: np.ndarray, dimensions: int, window: int) -> float:
@@ -161,10 +163,10 @@ def test_nea_ranks_by_the_loss_to_first_order() -> None:
         return (sides[1] - sides[0]) / 2e-5
 
     pairs = sorted(set(combinations(range(14), 2)) - undirected(graph))[:12]
-    found = attack._changes(adjacency, spectrum, np.array(pairs).T, added=True)
+    changes = attack._changes(adjacency, spectrum, np.array(pairs).T, added=True)
     energies = [np.square(np.linalg.eigvalsh(filter_of(graph, pair))).sum() for pair in pairs]
     clean = np.square(np.linalg.eigvalsh(filter_of(graph))).sum()
-    for score, pair, energy in zip(found, pairs, energies, strict=True):
+    for score, pair, energy in zip(changes, pairs, energies, strict=True):
         # Four dimensions of the whole spectrum: the trivial eigenvalue is one of them.
         expected = derivative(pair, lambda values: tail(values, 4, 5))
         expected += energy - clean - derivative(pair, lambda values: (values**2).sum())

@@ -23,14 +23,14 @@ QUICK = (
     ModificationFga(steps=4, block_size=60),
     ModificationGrbcd(steps=4, exchanges=3, exchange_share=0.3, block_size=60),
 )
-gradient_attacks = pytest.mark.parametrize("attack", QUICK, ids=lambda each: each.name)
+gradient_attacks = pytest.mark.parametrize("attack", QUICK, ids=lambda attack: attack.name)
 
 
 def run(attack, graph, threat: Threat, model, seed: int = 0) -> Perturbation:
     generator = torch.Generator().manual_seed(seed)
-    found = attack.perturb(graph, threat, model, generator)
-    verify(found, graph, threat)
-    return found
+    perturbation = attack.perturb(graph, threat, model, generator)
+    verify(perturbation, graph, threat)
+    return perturbation
 
 
 def threat_to(targets, budget: int) -> Threat:
@@ -86,14 +86,14 @@ def test_all_pairs_are_searched_where_the_model_tells_their_gradients() -> None:
     graph = communities(20)
     threat, model = threat_to(torch.arange(20), 1), averaging()
     attack = ModificationGrbcd(steps=1, exchanges=0, block_size=1, objective="margin")
-    found = run(attack, graph, threat, model)
-    assert found.added_edges.shape[1] + found.removed_edges.shape[1] == 1
+    result = run(attack, graph, threat, model)
+    assert result.added_edges.shape[1] + result.removed_edges.shape[1] == 1
 
     def value(perturbation: Perturbation) -> float:
         after = apply(graph, perturbation)
-        own = model(after.x, after.edge_index)
-        best = own.scatter(1, graph.y[:, None], -torch.inf).amax(1)
-        return float((best - own.gather(1, graph.y[:, None]).squeeze(1)).mean())
+        logits = model(after.x, after.edge_index)
+        best = logits.scatter(1, graph.y[:, None], -torch.inf).amax(1)
+        return float((best - logits.gather(1, graph.y[:, None]).squeeze(1)).mean())
 
     every = torch.triu_indices(20, 20, offset=1).T
     present = undirected(graph)
@@ -106,10 +106,12 @@ def test_all_pairs_are_searched_where_the_model_tells_their_gradients() -> None:
         for pair in every
     ]
     # To first order: among the best three of what all flips really do.
-    assert value(found) >= sorted(values, reverse=True)[2]
+    assert value(result) >= sorted(values, reverse=True)[2]
 
 
-@pytest.mark.parametrize("attack", [*QUICK, ModificationPrbcd()], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "attack", [*QUICK, ModificationPrbcd()], ids=lambda listed_attack: listed_attack.name
+)
 def test_some_nodes_at_a_time_are_enough(attack, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on large graphs: the attack still beats chance."""
     monkeypatch.setattr(flip_sources, "MOST_RANKED", 40)
@@ -130,13 +132,13 @@ def test_fga_stays_at_targets_and_deletes_where_told_so(data, seed, deletions) -
     width = graph.x.shape[1]
     attack = ModificationFga(steps=3, block_size=30, restrict="deletions" if deletions else "none")
     for model in (victim_of(gcn_of(width, (4,))), LinearModel(width, 3)):
-        found = run(attack, graph, threat, model, seed)
-        flips = listed(found.added_edges) | listed(found.removed_edges)
+        perturbation = run(attack, graph, threat, model, seed)
+        flips = listed(perturbation.added_edges) | listed(perturbation.removed_edges)
         near = set(threat.targets.tolist())
         assert all(near & set(pair) for pair in flips)
-        assert not (deletions and found.added_edges.numel())
-        assert (len(flips) < threat.edge_budget) == bool(found.notes)
-        for note in found.notes:
+        assert not (deletions and perturbation.added_edges.numel())
+        assert (len(flips) < threat.edge_budget) == bool(perturbation.notes)
+        for note in perturbation.notes:
             assert note.startswith(f"{len(flips)} of {threat.edge_budget} edge changes used: ")
 
 
@@ -153,8 +155,8 @@ def test_no_node_is_isolated_where_that_is_not_allowed(graph, seed, budget) -> N
     threat = threat_to(torch.arange(graph.num_nodes), budget)
     before = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes)
     for attack in attacks:
-        found = run(attack, graph, threat, LinearModel(graph.x.shape[1], 3, seed), seed)
-        edges = apply(graph, found).edge_index
+        perturbation = run(attack, graph, threat, LinearModel(graph.x.shape[1], 3, seed), seed)
+        edges = apply(graph, perturbation).edge_index
         after = torch.bincount(edges[0], minlength=graph.num_nodes)
         assert (after > 0)[before > 0].all()
 

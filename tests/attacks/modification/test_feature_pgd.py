@@ -37,9 +37,9 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def run(attack, graph, threat: Threat, model=None, seed: int = 0) -> Perturbation:
     model = model or LinearModel(graph.x.shape[1], int(graph.y.max()) + 1)
-    found = attack.perturb(graph, threat, model, generator(seed))
-    verify(found, graph, threat)
-    return found
+    perturbation = attack.perturb(graph, threat, model, generator(seed))
+    verify(perturbation, graph, threat)
+    return perturbation
 
 
 def threat_to(targets, nodes: int, budget: int = 0, limits=(-1.0, 1.0)) -> Threat:
@@ -68,10 +68,10 @@ def test_rows_stay_in_range_and_all_others_stay(structure, choice, data, seed) -
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification"))
     attack = ModificationPgd(structure=structure, node_choice=choice, **QUICK)
-    found = run(attack, graph, threat, seed=seed)
-    nodes = found.modified_nodes
+    perturbation = run(attack, graph, threat, seed=seed)
+    nodes = perturbation.modified_nodes
     assert min(threat.modified_nodes, threat.targets.numel()) == nodes.numel()
-    after = apply(graph, found)
+    after = apply(graph, perturbation)
     others = torch.ones(graph.num_nodes, dtype=torch.bool)
     others[nodes] = False
     assert torch.equal(graph.x[others], after.x[others])
@@ -85,17 +85,17 @@ def test_coverage_is_the_greedy_one(graph, count, reach, rows) -> None:
     count = min(count, graph.num_nodes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pgd, "ROWS", rows)
-        found = covering_nodes(graph, targets, count, reach, generator()).tolist()
+        nodes = covering_nodes(graph, targets, count, reach, generator()).tolist()
     matrix = np.eye(graph.num_nodes)
     matrix[tuple(graph.edge_index.numpy())] = 1.0
     scale = matrix.sum(1) ** -0.5
     matrix = scale[:, None] * matrix * scale
     reaches, missed = np.minimum(matrix @ matrix / reach, 1.0), np.ones(graph.num_nodes)
     reaches[reaches < pgd.FAINT] = 0.0
-    assert len(set(found)) == count
-    for place, node in enumerate(found):
+    assert len(set(nodes)) == count
+    for position, node in enumerate(nodes):
         gains = reaches @ missed
-        gains[found[:place]] = -1.0
+        gains[nodes[:position]] = -1.0
         assert pytest.approx(gains.max()) == gains[node]
         missed = np.maximum(missed - reaches[node], 0.0)
 
@@ -117,7 +117,7 @@ def test_rows_as_injected_nodes_give_the_models_own_logits(model) -> None:
     whole = graph.x.index_copy(0, nodes, rows)
     expected = cross_entropy(model(whole, graph.edge_index)[targets], graph.y[targets])
     assert torch.allclose(expected, value, atol=1e-6)
-    gradients = [torch.autograd.grad(each, rows)[0] for each in (expected, value)]
+    gradients = [torch.autograd.grad(objective, rows)[0] for objective in (expected, value)]
     assert torch.allclose(*gradients, atol=1e-6)
 
 
@@ -138,8 +138,8 @@ def test_one_feature_goes_to_the_better_limit() -> None:
     graph = graph_of(2, [(0, 1)], x=torch.tensor([[0.2], [0.1]]), y=torch.tensor([0, 0]))
     model, threat = LinearModel(1, 2), threat_to([0, 1], 2)
     attack = ModificationPgd(structure="none", iterations=50, step_size=0.1, objective="margin")
-    found = run(attack, graph, threat, model)
-    x = apply(graph, found).x
+    perturbation = run(attack, graph, threat, model)
+    x = apply(graph, perturbation).x
     margins = []
     for corner in ([-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0], x.flatten().tolist()):
         logits = model(torch.tensor(corner)[:, None], graph.edge_index)

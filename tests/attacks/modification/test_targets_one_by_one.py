@@ -34,9 +34,9 @@ def run(attack: Attack, graph, budgets: dict[int, int], seed: int = 0) -> Pertur
         edge_budget=int(given.sum()),
         target_budgets=given,
     )
-    found = attack.perturb(graph, threat, lambda *_: None, generator(seed))  # type: ignore[arg-type]
-    verify(found, graph, threat)
-    return found
+    perturbation = attack.perturb(graph, threat, lambda *_: None, generator(seed))  # type: ignore[arg-type]
+    verify(perturbation, graph, threat)
+    return perturbation
 
 
 def surrogate_of(graph, scores: torch.Tensor) -> LinearSurrogate:
@@ -53,7 +53,7 @@ def surrogate_of(graph, scores: torch.Tensor) -> LinearSurrogate:
 @st.composite
 def scored(draw: st.DrawFn):
     """A graph of at least three nodes, scores of three classes, a target and its label."""
-    graph = draw(graphs().filter(lambda each: each.num_nodes > 2))
+    graph = draw(graphs().filter(lambda candidate: candidate.num_nodes > 2))
     seed = draw(st.integers(0, 999))
     scores = torch.randn((graph.num_nodes, 3), generator=generator(seed), dtype=torch.float64)
     return graph, scores, draw(st.integers(0, graph.num_nodes - 1)), draw(st.integers(0, 2))
@@ -72,19 +72,19 @@ def test_margins_after_each_flip_are_those_of_the_flipped_graph(case, data) -> N
     """Nettack's incremental sums agree with a surrogate computed anew, after several flips too."""
     graph, scores, target, label = case
     others = [node for node in range(graph.num_nodes) if node != target]
-    made = data.draw(st.lists(st.sampled_from(others), unique=True, max_size=4))
+    drawn_flips = data.draw(st.lists(st.sampled_from(others), unique=True, max_size=4))
     attacked = _Attacked(target, label, surrogate_of(graph, scores), neighbours_in(graph))
-    for other in made:
+    for other in drawn_flips:
         attacked.flip(other)
 
     def margin(flips: list[int]) -> float:
         logits = surrogate_of(flipped(graph, target, flips), scores).logits[[target]]
         return float(margins_of(logits, torch.tensor([label])))
 
-    assert attacked.margin() == pytest.approx(margin(made), abs=1e-9)
-    found = attacked.margins()
+    assert attacked.margin() == pytest.approx(margin(drawn_flips), abs=1e-9)
+    margins = attacked.margins()
     for other in others:
-        assert float(found[other]) == pytest.approx(margin([*made, other]), abs=1e-9)
+        assert float(margins[other]) == pytest.approx(margin([*drawn_flips, other]), abs=1e-9)
 
 
 @given(scored())
@@ -101,7 +101,7 @@ def test_gains_in_the_subgraph_are_those_of_the_whole_graph(case) -> None:
     pairs = part._nodes[part._pairs]
     gains = part.gains(lambda logits: -logits[label])
     step = 1e-6
-    for place, (first, second) in enumerate(pairs.T.tolist()):
+    for index, (first, second) in enumerate(pairs.T.tolist()):
         matrix = torch.eye(graph.num_nodes, dtype=torch.float64)
         matrix[graph.edge_index[0], graph.edge_index[1]] = 1.0
         sign = -1.0 if matrix[first, second] else 1.0
@@ -109,7 +109,7 @@ def test_gains_in_the_subgraph_are_those_of_the_whole_graph(case) -> None:
         matrix[first, second] += sign * step
         matrix[second, first] += sign * step
         expected = -(_logit(matrix, scores, target, label) - before) / step
-        assert float(gains[place]) == pytest.approx(expected, abs=1e-4)
+        assert float(gains[index]) == pytest.approx(expected, abs=1e-4)
 
 
 def _logit(matrix: torch.Tensor, scores: torch.Tensor, target: int, label: int) -> float:
@@ -130,10 +130,10 @@ STARS = graph_of(
 @pytest.mark.parametrize("attack", [ModificationNettack(degree_test=False), ModificationSga()])
 def test_a_target_is_linked_to_the_other_class(attack) -> None:
     """Each on its own graph, within its own budget."""
-    found = run(attack, STARS, {3: 2, 14: 1})
-    assert found.flip_targets.bincount(minlength=2).tolist() == [2, 1]
-    for place, target in enumerate((3, 14)):
-        added = found.of_target(place).added_edges
+    perturbation = run(attack, STARS, {3: 2, 14: 1})
+    assert perturbation.flip_targets.bincount(minlength=2).tolist() == [2, 1]
+    for position, target in enumerate((3, 14)):
+        added = perturbation.of_target(position).added_edges
         assert added.shape[1]
         assert (added == target).any(0).all()
         assert ((added[0] < 10) != (added[1] < 10)).all()
@@ -142,8 +142,8 @@ def test_a_target_is_linked_to_the_other_class(attack) -> None:
 def test_no_flip_takes_the_last_edge_of_a_node() -> None:
     """A leaf keeps its edge unless that is allowed."""
     for attack in (ModificationNettack(degree_test=False), ModificationSga(), ModificationL1dRnd()):
-        found = run(attack, STARS, {5: 19})
-        after = apply(STARS, found.of_target(0)).edge_index[0].bincount(minlength=20)
+        perturbation = run(attack, STARS, {5: 19})
+        after = apply(STARS, perturbation.of_target(0)).edge_index[0].bincount(minlength=20)
         assert (after > 0).all()
     removed = [
         run(ModificationL1dRnd(isolate=True), STARS, {5: 1}, seed).removed_edges.shape[1]

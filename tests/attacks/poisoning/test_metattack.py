@@ -22,8 +22,8 @@ def blocks() -> tuple[Data, Threat]:
     random = torch.Generator().manual_seed(3)
     y = torch.arange(NODES) % 3
     ends = torch.randint(NODES, (2, 1200), generator=random)
-    kept = (ends[0] < ends[1]) & ((y[ends[0]] == y[ends[1]]) | (ends.sum(0) % 7 == 0))
-    ends = torch.unique(ends[:, kept], dim=1)
+    selected = (ends[0] < ends[1]) & ((y[ends[0]] == y[ends[1]]) | (ends.sum(0) % 7 == 0))
+    ends = torch.unique(ends[:, selected], dim=1)
     x = torch.randn((NODES, 8), generator=random) + 0.8 * torch.eye(3, 8)[y]
     graph = Data(x=x, edge_index=torch.cat([ends, ends.flip(0)], dim=1), y=y)
     graph.train_mask = torch.arange(NODES) < NODES // 3
@@ -33,9 +33,9 @@ def blocks() -> tuple[Data, Threat]:
 
 def left(graph: Data, threat: Threat, attack: Attack) -> float:
     """The share of targets that a model classifies that was trained on the attacked graph."""
-    made = attack.perturb(graph, threat, None, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
-    verify(made, graph, threat)
-    attacked = apply(graph, made)
+    perturbation = attack.perturb(graph, threat, None, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+    verify(perturbation, graph, threat)
+    attacked = apply(graph, perturbation)
     model = retrained(graph, threat, (100,), torch.Generator().manual_seed(1))
     guessed = model(attacked.x, attacked.edge_index)[threat.targets].argmax(1)
     return float((guessed == graph.y[threat.targets]).float().mean())

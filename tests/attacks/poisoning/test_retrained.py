@@ -32,21 +32,21 @@ def dense_logits(model, weights: Tensor) -> list[Tensor]:  # type: ignore[no-unt
         inside = torch.zeros_like(loops)
         inside[model.nodes[:, None], model.nodes] = 1
         learnt = twice_spread(loops * inside + torch.eye(len(loops)) * (1 - inside), model.x)
-    first, second = (each.to(weights).requires_grad_() for each in model.start)
+    first, second = (tensor.to(weights).requires_grad_() for tensor in model.start)
     speed = [torch.zeros_like(first), torch.zeros_like(second)]
-    found = []
+    outputs = []
     for step in range(1, max(STEPS) + 1):
         loss = F.cross_entropy((learnt @ first @ second)[model.nodes], model.labels)
         slopes = torch.autograd.grad(loss, (first, second), create_graph=True)
         speed = [MOMENTUM * v + slope for v, slope in zip(speed, slopes, strict=True)]
         first, second = first - RATE * speed[0], second - RATE * speed[1]
         if step in STEPS:
-            found.append(features @ first @ second)
-    return found
+            outputs.append(features @ first @ second)
+    return outputs
 
 
 def mean_of(logits: list[Tensor]) -> Tensor:
-    return torch.stack([each.log_softmax(1) for each in logits]).mean(0)
+    return torch.stack([output.log_softmax(1) for output in logits]).mean(0)
 
 
 def twice_spread(loops: Tensor, x: Tensor) -> Tensor:
@@ -74,14 +74,14 @@ def test_the_gradient_is_that_through_every_step_of_the_training(
     torch.testing.assert_close(
         model(graph.x, graph.edge_index), mean_of(expected).float(), atol=1e-4, rtol=1e-3
     )
-    values = [F.cross_entropy(each[threat.targets], labels) for each in expected]
+    values = [F.cross_entropy(output[threat.targets], labels) for output in expected]
     (slopes,) = torch.autograd.grad(sum(values) / len(values), weights)
-    found = model.pair_gradients(
+    gradients = model.pair_gradients(
         graph.x, graph.edge_index, threat.targets, lambda logits: F.cross_entropy(logits, labels)
     )
     every = torch.combinations(model.nodes if inductive else torch.arange(size)).T.reshape(2, -1)
     both = (slopes + slopes.T)[every[0], every[1]].float()
-    torch.testing.assert_close(found.at(every), both, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(gradients.at(every), both, atol=1e-4, rtol=1e-3)
 
 
 @given(graphs(), st.randoms(use_true_random=False))
@@ -104,9 +104,9 @@ def test_weights_of_pairs_have_the_same_gradient(graph: Data, random) -> None:  
     if chosen:
         # Large terms that cancel leave their rounding.
         scale = max(1.0, float(expected.detach().abs().max()))
-        (found,) = torch.autograd.grad((logits / scale).square().sum(), given_weights)
+        (gradient,) = torch.autograd.grad((logits / scale).square().sum(), given_weights)
         (slopes,) = torch.autograd.grad((expected / scale).square().sum(), exact)
-        torch.testing.assert_close(found, slopes.float(), atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(gradient, slopes.float(), atol=1e-4, rtol=1e-3)
 
 
 def test_it_learns_from_the_training_nodes_or_from_all_that_are_not_attacked() -> None:

@@ -198,8 +198,8 @@ paths = st.builds(str.__add__, absolute, names).filter(lambda path: path.strip("
 )
 def test_no_path_of_an_archive_does_harm(junk: list[Member], place: int, kind: str) -> None:
     """A complete directory among anything else: its bytes or a refusal, nothing outside."""
-    wanted = below(f"data/{NAME}/").items()
-    archive = PACKERS[kind]([*junk[:place], *wanted, *junk[place:]])
+    allowed = below(f"data/{NAME}/").items()
+    archive = PACKERS[kind]([*junk[:place], *allowed, *junk[place:]])
     assert unpacked(archive) == CONTENT
 
 

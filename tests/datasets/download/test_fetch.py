@@ -103,8 +103,8 @@ def test_the_first_good_source_gives_the_folder(home: Path) -> None:
     with serving(CORA) as server:
         url = server.url(f"/{NAME}.zip")
         assert get(home, [url, "http://never.invalid/"]) == Fetched(home / NAME, url)
-    found = [path for path in (home / NAME).rglob("*") if path.is_file()]
-    assert {home / NAME / file for file in FILES} == set(found)
+    files = [path for path in (home / NAME).rglob("*") if path.is_file()]
+    assert {home / NAME / file for file in FILES} == set(files)
     assert visible(home) == {NAME}
     assert kept(home) == []
 
@@ -234,8 +234,8 @@ def test_a_source_that_fails_is_named_with_its_reason(
         assert len(server.requests) == requests
     with serving(answer) as bad, serving(CORA) as good:
         urls = [bad.url(f"/{NAME}.zip"), good.url()]
-        found = get(home, urls) if answer is not BOTH else None
-    assert found is None or (found.url, len(found.failures)) == (urls[1], 1)
+        result = get(home, urls) if answer is not BOTH else None
+    assert result is None or (result.url, len(result.failures)) == (urls[1], 1)
 
 
 @pytest.mark.parametrize("announced", [True, False])

@@ -23,10 +23,10 @@ NUM_NODES = 120
 
 def graph(**changes: Any) -> Data:
     """Three communities with masks; a change of None takes the key away."""
-    made = community_dataset(num_nodes=NUM_NODES).graph
+    data = community_dataset(num_nodes=NUM_NODES).graph
     order = torch.arange(NUM_NODES)
     masks = {"train_mask": order < 60, "val_mask": (order >= 60) & (order < 80)}
-    stored = {"x": made.x, "edge_index": made.edge_index, "y": made.y, **masks}
+    stored = {"x": data.x, "edge_index": data.edge_index, "y": data.y, **masks}
     stored |= {"test_mask": order >= 80, **changes}
     return Data(**{key: value for key, value in stored.items() if value is not None})
 
@@ -42,17 +42,17 @@ class OneGraph(InMemoryDataset):
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """An empty module of the user, importable as `mine`."""
-    made = ModuleType("mine")
-    monkeypatch.setitem(sys.modules, "mine", made)
-    return made
+    fake_module = ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", fake_module)
+    return fake_module
 
 
 def load_own(name: str, target: str, **options: Any) -> Any:
     return read_with(OWN_DATA, name, spec=target, **options)
 
 
-def load(module: ModuleType, made: object, **options: Any) -> Any:
-    module.data = lambda: made
+def load(module: ModuleType, dataset: object, **options: Any) -> Any:
+    module.data = lambda: dataset
     return load_own("mine", "mine:data", **options)
 
 

@@ -175,7 +175,7 @@ def archives() -> dict[str, bytes]:
     return {
         "empty": b"",
         "text": b"hello",
-        "no-pickle": packed({name: each for name, each in parts.items() if "pkl" not in name}),
+        "no-pickle": packed({name: part for name, part in parts.items() if "pkl" not in name}),
         "no-members": packed({}),
         "no-storage": packed({k: v for k, v in parts.items() if not k.endswith("/data/0")}),
     }
@@ -193,7 +193,7 @@ def test_classes_that_others_allowed_are_refused(path: Path) -> None:
     try:
         refusal(saved(graph(extra=Command(int, 3))), path)
     finally:
-        before = [each for each in get_safe_globals() if each is not Command]
+        before = [safe_global for safe_global in get_safe_globals() if safe_global is not Command]
         torch.serialization.clear_safe_globals()
         torch.serialization.add_safe_globals(before)
 
@@ -202,8 +202,8 @@ def byte_mutants(content: bytes, rng: np.random.Generator) -> Iterator[bytes]:
     """Bytes changed, removed, repeated, or the end cut off; the checksums stay."""
     for _ in range(700):
         mutant = bytearray(content)
-        for place in rng.integers(0, len(content), rng.integers(1, 4)):
-            mutant[place] ^= int(rng.integers(1, 256))
+        for index in rng.integers(0, len(content), rng.integers(1, 4)):
+            mutant[index] ^= int(rng.integers(1, 256))
         yield bytes(mutant)
     for _ in range(300):
         start, end = sorted(map(int, rng.integers(0, len(content), 2)))
@@ -232,10 +232,10 @@ def ring(size: int, y: Any, **more: Any) -> Data:
 
 
 def rings(**more: Any) -> list[Data]:
-    sizes = (4 + place % 3 for place in range(20))
+    sizes = (4 + index % 3 for index in range(20))
     return [
-        ring(size, place % 2, x=torch.full((size, 2), float(place)), **more)
-        for place, size in enumerate(sizes)
+        ring(size, index % 2, x=torch.full((size, 2), float(index)), **more)
+        for index, size in enumerate(sizes)
     ]
 
 
@@ -247,7 +247,7 @@ def rings(**more: Any) -> list[Data]:
         rings(edge_time=torch.ones(4, 1), name="ring"),
         (rings()[:12], rings()[12:16], rings()[16:]),
         {"train": rings()[:16], "test": rings()[16:]},
-        [ring(4, torch.tensor([place % 2]), num_nodes=5, split="train") for place in range(8)]
+        [ring(4, torch.tensor([index % 2]), num_nodes=5, split="train") for index in range(8)]
         + [ring(4, 0, num_nodes=5, split="test")],
     ],
     ids=["list", "other attributes", "three lists", "dict", "without features"],
@@ -257,7 +257,7 @@ def test_lists_of_graphs_are_a_set(path: Path, content: Any) -> None:
     path.write_bytes(saved(content))
     source = find(str(path), Places(home=path.parent / "home"))
     assert source.of_graphs
-    made = load_graph_set(source)
+    dataset = load_graph_set(source)
     is_plain = isinstance(content, list) and "split" not in content[0]
-    assert made.own_split is not is_plain
-    assert made.origin.startswith(f"PyG graphs in {path}")
+    assert dataset.own_split is not is_plain
+    assert dataset.origin.startswith(f"PyG graphs in {path}")

@@ -145,9 +145,9 @@ def mnist(*, y: torch.Tensor | None = None) -> list[list[dict[str, torch.Tensor]
             {
                 "x": torch.full((2, 3), float(part)),
                 "edge_index": edge_index,
-                "y": torch.tensor([place % 2]) if y is None else y,
+                "y": torch.tensor([index % 2]) if y is None else y,
             }
-            for place in range(size)
+            for index in range(size)
         ]
         for part, size in enumerate((8, 4, 6))
     ]

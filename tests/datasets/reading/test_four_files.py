@@ -130,24 +130,24 @@ def test_messy_adjacency_is_repaired_and_counted(
         "shape": np.array([NUM_NODES, NUM_NODES]),
         "data": weights,
     }
-    kept = [
+    retained = [
         (a, b, w) for a, b, w in zip(rows.tolist(), columns.tolist(), weights, strict=True) if w
     ]
-    links = [(a, b) for a, b, _ in kept if a != b]
+    links = [(a, b) for a, b, _ in retained if a != b]
     two_way = set(links) | {(b, a) for a, b in links}
     counts = {
-        "self-loops dropped": len(kept) - len(links),
+        "self-loops dropped": len(retained) - len(links),
         "duplicate entries merged": len(links) - len(set(links)),
         "one-way edges made two-way": len(two_way) - len(set(links)),
-        "edge weights set to 1": sum(a != b and w != 1 for a, b, w in kept),
+        "edge weights set to 1": sum(a != b and w != 1 for a, b, w in retained),
     }
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         dataset = read(write(tmp_path_factory.mktemp("messy"), files))
     assert two_way == edges_of(dataset)
     said = [str(w.message).split("adj.npz: ")[1] for w in caught if w.category is DataNotice]
-    wanted = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    assert ([wanted] if wanted else []) == said
+    message = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    assert ([message] if message else []) == said
 
 
 def test_class_without_nodes_is_noticed(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_keys_that_are_asked_for_are_read(tmp_path: Path) -> None:
     """Or all of them; others may hold pickled objects."""
     path = tmp_path / "a.npz"
     np.savez_compressed(path, a=np.arange(24), b=np.zeros(2))
-    assert {key: each.tolist() for key, each in read_npz(path, {"a", "c"}).items()} == {
+    assert {key: array.tolist() for key, array in read_npz(path, {"a", "c"}).items()} == {
         "a": list(range(24))
     }
     assert list(read_npz(path)) == ["a", "b"]

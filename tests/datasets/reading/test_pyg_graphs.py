@@ -30,7 +30,7 @@ def ring(size: int, y: Any, **more: Any) -> Data:
 
 
 def rings(count: int = 20, **more: Any) -> list[Data]:
-    return [ring(4 + each % 3, torch.tensor([each % 2]), **more) for each in range(count)]
+    return [ring(4 + index % 3, torch.tensor([index % 2]), **more) for index in range(count)]
 
 
 SHARED = rings()
@@ -44,23 +44,23 @@ class InMemory(InMemoryDataset):
         self.data, self.slices = self.collate(graphs)
 
 
-def made_of(made: object) -> GraphSet:
-    return set_of_graphs(made, name="rings", origin="a test", where="here")
+def made_of(graphs: object) -> GraphSet:
+    return set_of_graphs(graphs, name="rings", origin="a test", where="here")
 
 
 def marked(key: str, value: Callable[[str], Any]) -> list[Data]:
     graphs = rings()
-    for place, graph in enumerate(graphs):
-        graph[key] = value("train" if place < 12 else "val" if place < 15 else "test")
+    for index, graph in enumerate(graphs):
+        graph[key] = value("train" if index < 12 else "val" if index < 15 else "test")
     return graphs
 
 
 def with_masks() -> list[Data]:
     graphs = rings()
-    for place, graph in enumerate(graphs):
-        graph.train_mask = torch.tensor([place < 12])
-        graph.val_mask = 12 <= place < 15
-        graph.test_mask = torch.tensor(place >= 15)
+    for index, graph in enumerate(graphs):
+        graph.train_mask = torch.tensor([index < 12])
+        graph.val_mask = 12 <= index < 15
+        graph.test_mask = torch.tensor(index >= 15)
     return graphs
 
 
@@ -81,7 +81,7 @@ def test_a_split_of_its_own(made: object) -> None:
     assert graphs.own_split
     assert graphs.origin == "a test, its own split"
     parts = graph_dataset(graphs)
-    assert [int(each.y.numel()) for each in (parts.training_graphs, parts.validation_graphs)] == [
+    assert [int(part.y.numel()) for part in (parts.training_graphs, parts.validation_graphs)] == [
         12,
         3,
     ]
@@ -91,7 +91,7 @@ def test_a_split_of_its_own(made: object) -> None:
 def test_one_hot_rows_are_classes() -> None:
     """As for single graphs."""
     rows = torch.eye(2, dtype=torch.long)
-    graphs = [ring(4, rows[each % 2][None]) for each in range(10)]
+    graphs = [ring(4, rows[index % 2][None]) for index in range(10)]
     assert made_of(graphs).graphs.y.tolist() == [0, 1] * 5
 
 
@@ -125,7 +125,7 @@ def test_one_hot_rows_are_classes() -> None:
         ),
         ([*rings(), ring(4, 0, x=torch.ones(3, 3))], "names node 3; there are 0 .. 2"),
         ([*rings(), ring(4, 0, edge_index=None)], "graph 20: has no edge_index"),
-        ([ring(4, each % 2, edge_index=torch.empty(2, 0)) for each in range(9)], "no edges"),
+        ([ring(4, index % 2, edge_index=torch.empty(2, 0)) for index in range(9)], "no edges"),
         (
             [*rings(), Data(x=torch.ones(0, 3), edge_index=torch.empty(2, 0), y=0)],
             "1 graph without nodes, the first is graph 20",
@@ -154,14 +154,14 @@ def test_edges_keep_their_attributes() -> None:
     """In both directions; an edge given in one has the same in the other."""
     one_way = torch.tensor([[0, 2, 1], [1, 1, 1]])
     values = torch.tensor([[0.5], [1.5], [9.0]])
-    graphs = [ring(3, place % 2, edge_index=one_way, edge_attr=values) for place in range(9)]
+    graphs = [ring(3, index % 2, edge_index=one_way, edge_attr=values) for index in range(9)]
     lone = ring(3, 0, edge_index=torch.empty(2, 0))
     with pytest.warns(DataNotice, match="9 self-loops dropped"):
         parts = graph_dataset(made_of([*graphs, lone]))
-    for each in parts.training_graphs.to_data_list():
-        if each.edge_index.numel():
-            assert each.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
-            assert each.edge_attr.tolist() == [[0.5], [0.5], [1.5], [1.5]]
+    for graph in parts.training_graphs.to_data_list():
+        if graph.edge_index.numel():
+            assert graph.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+            assert graph.edge_attr.tolist() == [[0.5], [0.5], [1.5], [1.5]]
     assert parts.new_edge_attr is not None
     assert parts.new_edge_attr.tolist() == [1.0]
 
@@ -170,7 +170,7 @@ def test_a_new_edge_has_the_most_frequent_category() -> None:
     """Whole numbers, such as one-hot rows, are categories, whose mean is none of them."""
     rows = torch.eye(3)[[0, 1, 1, 1, 2, 2, 0, 0]]
     rows[1] = rows[2]
-    graphs = [ring(4, place % 2, edge_attr=rows) for place in range(10)]
+    graphs = [ring(4, index % 2, edge_attr=rows) for index in range(10)]
     assert graph_dataset(made_of(graphs)).new_edge_attr.tolist() == [0, 1, 0]  # type: ignore[union-attr]
 
 
@@ -180,30 +180,30 @@ def test_every_graph_keeps_its_own_nodes_and_edges(sizes: list[int], seed: int) 
     """Whatever the sizes are: the parts together are the graphs that were given."""
     draw = torch.Generator().manual_seed(seed)
     graphs = []
-    for place, size in enumerate([*sizes, 2]):
+    for index, size in enumerate([*sizes, 2]):
         pairs = torch.randint(size, (2, 4), generator=draw)
-        pairs = torch.tensor([[0], [1]]) if place == len(sizes) else pairs
-        x = torch.full((size, 1), float(place))
-        graphs.append(Data(x=x, edge_index=pairs, y=place % 2))
+        pairs = torch.tensor([[0], [1]]) if index == len(sizes) else pairs
+        x = torch.full((size, 1), float(index))
+        graphs.append(Data(x=x, edge_index=pairs, y=index % 2))
     with pytest.warns(DataNotice):
         parts = graph_dataset(made_of(graphs))
-    found = [
+    results = [
         *parts.training_graphs.to_data_list(),
         *parts.validation_graphs.to_data_list(),
         *_apart(parts.graph),
     ]
-    assert sorted(int(each.x[0, 0]) for each in found) == [*range(len(graphs))]
-    for each in found:
-        original = graphs[int(each.x[0, 0])]
-        assert each.x.equal(original.x)
-        assert _edges(each.edge_index) == _edges(original.edge_index)
+    assert sorted(int(member.x[0, 0]) for member in results) == [*range(len(graphs))]
+    for graph in results:
+        original = graphs[int(graph.x[0, 0])]
+        assert graph.x.equal(original.x)
+        assert _edges(graph.edge_index) == _edges(original.edge_index)
 
 
 def _apart(union: Data) -> Iterator[Data]:
     for graph in range(union.y.numel()):
         nodes = (union.batch == graph).nonzero().squeeze(1)
-        kept = union.batch[union.edge_index[0]] == graph
-        yield Data(x=union.x[nodes], edge_index=union.edge_index[:, kept] - nodes[0])
+        of_graph = union.batch[union.edge_index[0]] == graph
+        yield Data(x=union.x[nodes], edge_index=union.edge_index[:, of_graph] - nodes[0])
 
 
 def _edges(edge_index: torch.Tensor) -> set[tuple[int, ...]]:

@@ -79,10 +79,10 @@ def test_fault_is_a_data_error(
     tmp_path: Path, changes: dict[str, str | None], message: str
 ) -> None:
     """The message names the place, in one line."""
-    place = write(tmp_path, **changes)
+    path = write(tmp_path, **changes)
     with pytest.raises(DataError, match=message) as raised:
-        read_graph_set("mutag", place)
-    assert str(place) in str(raised.value)
+        read_graph_set("mutag", path)
+    assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
@@ -101,10 +101,10 @@ def test_damaged_archives(tmp_path: Path) -> None:
         flipped[position] ^= 0x55
         path.write_bytes(flipped)
         try:
-            found = read_graph_set("mutag", path).graphs.edge_index
+            edge_index = read_graph_set("mutag", path).graphs.edge_index
         except DataError:
             continue
-        assert expected.equal(found)
+        assert expected.equal(edge_index)
     for count in (0, 2):
         with zipfile.ZipFile(path, "w") as archive:
             for number in range(count):

@@ -30,8 +30,8 @@ def path(tmp_path: Path) -> Path:
 @st.composite
 def files(draw: st.DrawFn) -> BaselineFile:
     """Any small file."""
-    kept = draw(st.dictionaries(NAMES, entries(), max_size=4))
-    return saved(kept)
+    case_entries = draw(st.dictionaries(NAMES, entries(), max_size=4))
+    return saved(case_entries)
 
 
 @given(given=files())
@@ -41,26 +41,26 @@ def test_what_is_written_is_read(
     """Bits, figures and texts; and it is written again byte by byte."""
     path = tmp_path_factory.mktemp("kept") / "baseline.json"
     write_baseline(path, given)
-    found = read_baseline(path)
-    assert replace(found, digest="") == given
+    result = read_baseline(path)
+    assert replace(result, digest="") == given
     again = path.read_text()
-    write_baseline(path, found)
+    write_baseline(path, result)
     assert path.read_text() == again
-    assert read_baseline(path).digest == found.digest
+    assert read_baseline(path).digest == result.digest
 
 
 def test_a_change_of_one_case_changes_its_lines_and_the_digest(path: Path) -> None:
     """So that a review shows which cases changed."""
-    kept = {f"x/easy/injection/{name}": accuracies([0.5, 0.7]) for name in "abc"}
-    write_baseline(path, saved(kept))
+    case_entries = {f"x/easy/injection/{name}": accuracies([0.5, 0.7]) for name in "abc"}
+    write_baseline(path, saved(case_entries))
     before = path.read_text().splitlines()
-    write_baseline(path, saved({**kept, "x/easy/injection/b": accuracies([0.4, 0.7])}))
+    write_baseline(path, saved({**case_entries, "x/easy/injection/b": accuracies([0.4, 0.7])}))
     after = path.read_text().splitlines()
     digest, *changed = [now for was, now in zip(before, after, strict=True) if was != now]
     assert digest.startswith('  "digest": ')
     assert 0 < len(changed) <= 5
-    place = next(number for number, line in enumerate(after) if "injection/b" in line)
-    assert all(abs(after.index(line) - place) < 14 or "injection/b" in line for line in changed)
+    index = next(number for number, line in enumerate(after) if "injection/b" in line)
+    assert all(abs(after.index(line) - index) < 14 or "injection/b" in line for line in changed)
 
 
 @pytest.mark.parametrize(
@@ -132,15 +132,18 @@ def test_bits_of_more_targets_than_there_are_are_refused(path: Path) -> None:
 def test_a_damaged_file_may_be_replaced_with_a_note(path: Path) -> None:
     """Entries of cases that the run does not have are lost."""
     path.write_text("<<<<<<< HEAD\n")
-    found = open_baseline(path, 2.0, "", update=True)
-    assert found.entries == {}
-    assert "are lost: baseline " in found.notes[0]
+    result = open_baseline(path, 2.0, "", update=True)
+    assert result.entries == {}
+    assert "are lost: baseline " in result.notes[0]
 
 
 def test_users_own_tests_do_not_set_the_default_number_of_repeats(path: Path) -> None:
     """Their marker may name another."""
-    kept = {"x/easy/injection/pgd": accuracies([0.5, 0.7]), "t.py::test": accuracies([0.5] * 9)}
-    write_baseline(path, saved(kept))
+    case_entries = {
+        "x/easy/injection/pgd": accuracies([0.5, 0.7]),
+        "t.py::test": accuracies([0.5] * 9),
+    }
+    write_baseline(path, saved(case_entries))
     assert open_baseline(path, 2.0, "", update=False).repeats == 2
-    write_baseline(path, saved({"t.py::test": kept["t.py::test"]}))
+    write_baseline(path, saved({"t.py::test": case_entries["t.py::test"]}))
     assert open_baseline(path, 2.0, "", update=False).repeats == 9

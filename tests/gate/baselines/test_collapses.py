@@ -46,10 +46,10 @@ def test_fewer_than_half_collapse_and_a_shift_changes_nothing(
     accuracies: list[float], shift: float
 ) -> None:
     """The median itself is never far below the median."""
-    found = collapsed(accuracies, 0.1)
-    assert 2 * len(found) < len(accuracies)
-    whole = [float(round(each)) for each in accuracies]
-    assert collapsed(whole, 0.1) == collapsed([each + round(shift) for each in whole], 0.1)
+    collapses = collapsed(accuracies, 0.1)
+    assert 2 * len(collapses) < len(accuracies)
+    whole = [float(round(accuracy)) for accuracy in accuracies]
+    assert collapsed(whole, 0.1) == collapsed([accuracy + round(shift) for accuracy in whole], 0.1)
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def lost(targets: int, before: int, gone: int) -> tuple[BaselineCase, BaselineCa
 @given(kept=entries())
 def test_the_same_entry_is_equal(kept: BaselineCase) -> None:
     """Nothing has changed, so there is no test."""
-    found = compare(pair(kept, kept), 2.0, 0.01)
-    assert (found.result, found.loss, found.p) == ("equal", 0.0, None)
+    comparison = compare(pair(kept, kept), 2.0, 0.01)
+    assert (comparison.result, comparison.loss, comparison.p) == ("equal", 0.0, None)
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_one_repeat_of_a_pretrained_model_is_compared_target_by_target(
     gone: int, result: str
 ) -> None:
     """A loss fails if the lower end of its interval is beyond the margin."""
-    found = compare(pair(*lost(2000, 1200, gone)), 2.0, 0.01)
-    assert (found.result, found.loss) == (result, gone / 20)
+    comparison = compare(pair(*lost(2000, 1200, gone)), 2.0, 0.01)
+    assert (comparison.result, comparison.loss) == (result, gone / 20)
     if gone:
-        assert (found.unit, found.n) == ("targets", 2000)
-        assert found.low is not None
-        assert (found.low > 2.0) == (result == "fail")
+        assert (comparison.unit, comparison.n) == ("targets", 2000)
+        assert comparison.low is not None
+        assert (comparison.low > 2.0) == (result == "fail")
 
 
 def test_gains_count_against_losses() -> None:
@@ -59,20 +59,20 @@ def test_gains_count_against_losses() -> None:
     was, _ = lost(1000, 500, 0)
     now = (ranks < 488) | ((ranks >= 500) & (ranks < 512))
     after = entry([now], weights=["b"], pretrained=True)
-    found = compare(pair(was, after), 2.0, 0.01)
-    assert (found.result, found.loss) == ("pass", 0.0)
-    assert "12 of 1000 targets lost and 12 won" in found.text
+    comparison = compare(pair(was, after), 2.0, 0.01)
+    assert (comparison.result, comparison.loss) == ("pass", 0.0)
+    assert "12 of 1000 targets lost and 12 won" in comparison.text
 
 
 def test_other_weights_make_repeats_the_unit() -> None:
     """However many targets there are: all share the randomness of one training."""
     worse = [value - 0.06 for value in STEADY]
-    found = compare(pair(accuracies(STEADY), accuracies(worse[::-1], name="v")), 2.0, 0.01)
-    assert (found.result, found.unit, found.n) == ("fail", "repeats", 8)
-    assert found.loss == pytest.approx(6.0)
-    assert found.low is not None
-    assert 2.0 < found.low < 6.0
-    assert "p " in found.text
+    comparison = compare(pair(accuracies(STEADY), accuracies(worse[::-1], name="v")), 2.0, 0.01)
+    assert (comparison.result, comparison.unit, comparison.n) == ("fail", "repeats", 8)
+    assert comparison.loss == pytest.approx(6.0)
+    assert comparison.low is not None
+    assert 2.0 < comparison.low < 6.0
+    assert "p " in comparison.text
 
 
 def test_a_loss_within_the_margin_passes_if_a_larger_one_is_excluded() -> None:
@@ -81,19 +81,23 @@ def test_a_loss_within_the_margin_passes_if_a_larger_one_is_excluded() -> None:
     after = accuracies(near[::-1], name="v")
     assert compare(pair(accuracies(STEADY), after), 2.0, 0.01).result == "pass"
     wild = accuracies([0.4, 0.6, 0.45, 0.55, 0.4, 0.6, 0.45, 0.55], name="v")
-    found = compare(pair(accuracies(STEADY), wild), 2.0, 0.01)
-    assert found.result == "inconclusive"
-    assert found.repeats_needed is not None
-    assert found.repeats_needed > 8
-    assert f"about {found.repeats_needed} would with 80 % probability" in found.text
-    assert found.detectable is not None
-    assert found.detectable > 2.0
+    comparison = compare(pair(accuracies(STEADY), wild), 2.0, 0.01)
+    assert comparison.result == "inconclusive"
+    assert comparison.repeats_needed is not None
+    assert comparison.repeats_needed > 8
+    assert f"about {comparison.repeats_needed} would with 80 % probability" in comparison.text
+    assert comparison.detectable is not None
+    assert comparison.detectable > 2.0
 
 
 def test_one_repeat_of_a_trained_model_is_inconclusive() -> None:
     """Whatever the loss: it neither passes nor fails, and replaces no limit."""
-    found = compare(pair(accuracies([0.9]), accuracies([0.1], name="v")), 2.0, 0.01)
-    assert (found.result, found.repeats_needed, found.judges) == ("inconclusive", None, False)
+    comparison = compare(pair(accuracies([0.9]), accuracies([0.1], name="v")), 2.0, 0.01)
+    assert (comparison.result, comparison.repeats_needed, comparison.judges) == (
+        "inconclusive",
+        None,
+        False,
+    )
 
 
 def test_a_training_that_fixes_its_own_seed_is_one_training() -> None:
@@ -101,14 +105,14 @@ def test_a_training_that_fixes_its_own_seed_is_one_training() -> None:
     ranks = np.arange(1000)
     before = entry([ranks < 600] * 10, weights=["a"] * 10)
     after = entry([ranks < 500] * 10, weights=["b"] * 10)
-    for found in (
+    for comparison in (
         compare(pair(before, after), 2.0, 0.01),
         compare_jointly([pair(before, after)], 2.0, 0.01),
     ):
-        assert found is not None
-        assert (found.result, found.n, found.judges) == ("inconclusive", 1, False)
-        assert "only one training can be compared" in found.text
-        assert "`seed`" in found.text
+        assert comparison is not None
+        assert (comparison.result, comparison.n, comparison.judges) == ("inconclusive", 1, False)
+        assert "only one training can be compared" in comparison.text
+        assert "`seed`" in comparison.text
 
 
 def test_repeats_with_the_weights_of_an_earlier_one_are_left_out() -> None:
@@ -117,28 +121,28 @@ def test_repeats_with_the_weights_of_an_earlier_one_are_left_out() -> None:
     weights = [f"{number // 2}" for number in range(20)]
     before = replace(accuracies(twice), weights=tuple(weights))
     worse = accuracies([value - 0.06 for value in twice[::-1]])
-    after = replace(worse, weights=tuple(f"v{each}" for each in weights))
-    for found in (
+    after = replace(worse, weights=tuple(f"v{weight}" for weight in weights))
+    for comparison in (
         compare(pair(before, after), 2.0, 0.01),
         compare_jointly([pair(before, after)], 2.0, 0.01),
     ):
-        assert found is not None
-        assert (found.result, found.n) == ("fail", 10)
+        assert comparison is not None
+        assert (comparison.result, comparison.n) == ("fail", 10)
 
 
 def test_a_model_that_is_pretrained_now_is_compared_with_its_trainings() -> None:
     """Its equal weights are no seed that was fixed by mistake."""
     after = replace(accuracies([0.4] * 8), weights=("x",) * 8, pretrained=True)
-    found = compare(pair(accuracies(STEADY), after), 2.0, 0.01)
-    assert (found.result, found.unit, found.n) == ("fail", "repeats", 8)
+    comparison = compare(pair(accuracies(STEADY), after), 2.0, 0.01)
+    assert (comparison.result, comparison.unit, comparison.n) == ("fail", "repeats", 8)
 
 
 def test_only_repeats_that_both_have_are_compared() -> None:
     """They share the seed of the attack."""
     before = accuracies([*STEADY, 0.0, 0.0])
-    found = compare(pair(before, accuracies(STEADY[::-1], name="v")), 2.0, 0.01)
-    assert found.n == 8
-    assert found.before == pytest.approx(np.mean(STEADY))
+    comparison = compare(pair(before, accuracies(STEADY[::-1], name="v")), 2.0, 0.01)
+    assert comparison.n == 8
+    assert comparison.before == pytest.approx(np.mean(STEADY))
 
 
 @pytest.mark.parametrize("what", ["dataset", "attack", "threat", "targets"])
@@ -146,9 +150,9 @@ def test_an_entry_of_another_dataset_attack_or_threat_is_not_compared(what: str)
     """The text names what changed."""
     before = accuracies(STEADY)
     after = accuracies(STEADY, targets=200) if what == "targets" else replace(before, **{what: "x"})
-    found = compare(pair(before, after), 2.0, 0.01)
-    assert found.result == "incomparable"
-    assert f"the {what} is " in found.text
+    comparison = compare(pair(before, after), 2.0, 0.01)
+    assert comparison.result == "incomparable"
+    assert f"the {what} is " in comparison.text
     assert compare_jointly([pair(before, after)], 2.0, 0.01) is None
 
 
@@ -161,18 +165,20 @@ def test_a_failure_is_significant_and_a_smaller_alpha_gives_no_more_failures(
     shift: float, noise: list[float], alpha: float
 ) -> None:
     """A failure means: the lower end is beyond the margin and p below alpha."""
-    before = accuracies([0.5 + each for each in noise], targets=1000)
-    after = accuracies([0.5 - shift + each for each in noise[::-1]], targets=1000, name="v")
-    found = compare(pair(before, after), 2.0, alpha)
-    if found.result == "equal":
+    before = accuracies([0.5 + noise_value for noise_value in noise], targets=1000)
+    after = accuracies(
+        [0.5 - shift + noise_value for noise_value in noise[::-1]], targets=1000, name="v"
+    )
+    comparison = compare(pair(before, after), 2.0, alpha)
+    if comparison.result == "equal":
         return
-    assert found.low is not None
-    assert found.p is not None
-    assert (found.result == "fail") == (found.low > 2.0)
-    if abs(found.p - alpha) > 1e-9:
-        assert (found.result == "fail") == (found.p < alpha)
+    assert comparison.low is not None
+    assert comparison.p is not None
+    assert (comparison.result == "fail") == (comparison.low > 2.0)
+    if abs(comparison.p - alpha) > 1e-9:
+        assert (comparison.result == "fail") == (comparison.p < alpha)
     if compare(pair(before, after), 2.0, alpha / 2).result == "fail":
-        assert found.result == "fail"
+        assert comparison.result == "fail"
 
 
 def test_the_joint_test_detects_what_no_single_test_does() -> None:
@@ -183,13 +189,13 @@ def test_the_joint_test_detects_what_no_single_test_does() -> None:
         rows = np.clip(mean + rng.normal(0, 0.02, (10, 8)), 0, 1)
         return [accuracies(row, targets=1000, name=name) for row in rows]
 
-    pairs = [pair(*each) for each in zip(run(0.60, "w"), run(0.57, "v"), strict=True)]
-    assert all(compare(each, 2.0, 0.0007).result != "fail" for each in pairs)
-    found = compare_jointly(pairs, 2.0, 0.04)
-    assert found is not None
-    assert (found.result, found.unit, found.n) == ("fail", "repeats", 8)
-    assert found.loss == pytest.approx(3.0, abs=1.0)
-    assert found.before - found.after == pytest.approx(found.loss / 100)  # type: ignore[operator]
+    pairs = [pair(*sides) for sides in zip(run(0.60, "w"), run(0.57, "v"), strict=True)]
+    assert all(compare(compared_pair, 2.0, 0.0007).result != "fail" for compared_pair in pairs)
+    comparison = compare_jointly(pairs, 2.0, 0.04)
+    assert comparison is not None
+    assert (comparison.result, comparison.unit, comparison.n) == ("fail", "repeats", 8)
+    assert comparison.loss == pytest.approx(3.0, abs=1.0)
+    assert comparison.before - comparison.after == pytest.approx(comparison.loss / 100)  # type: ignore[operator]
 
 
 def test_targets_of_full_count_once() -> None:
@@ -197,8 +203,8 @@ def test_targets_of_full_count_once() -> None:
     parts = [pair(*lost(100, 60, 12), level=level) for level in ("easy", "medium", "hard")]
     full = pair(*lost(300, 200, 36), level="full")
     chosen = ([full], [parts[0], full], [*parts, full], parts[:2])
-    found = [compare_jointly(each, 2.0, 0.04) for each in chosen]
-    assert [each and each.n for each in found] == [300, 300, 300, 200]
+    results = [compare_jointly(pairs, 2.0, 0.04) for pairs in chosen]
+    assert [result and result.n for result in results] == [300, 300, 300, 200]
 
 
 def test_collapses_blind_neither_a_case_nor_the_joint_test() -> None:
@@ -211,27 +217,31 @@ def test_collapses_blind_neither_a_case_nor_the_joint_test() -> None:
         return [accuracies(row, targets=1000, name=name) for row in rows]
 
     pairs = [
-        pair(*each) for each in zip(run(0.6, "w", [1, 9]), run(0.55, "v", [4, 9]), strict=True)
+        pair(*sides) for sides in zip(run(0.6, "w", [1, 9]), run(0.55, "v", [4, 9]), strict=True)
     ]
     joint = compare_jointly(pairs, 2.0, 0.045)
-    for found in (joint, *(compare(each, 2.0, 0.001) for each in pairs)):
-        assert found is not None
-        assert (found.result, found.n) == ("fail", 17)
-        assert found.collapses is not None
-        assert (found.collapses.before, found.collapses.after, found.collapses.n) == (2, 2, 20)
-        assert "2 of 20 trainings collapsed, 2 in the baseline" in found.text
+    for comparison in (joint, *(compare(compared_pair, 2.0, 0.001) for compared_pair in pairs)):
+        assert comparison is not None
+        assert (comparison.result, comparison.n) == ("fail", 17)
+        assert comparison.collapses is not None
+        assert (
+            comparison.collapses.before,
+            comparison.collapses.after,
+            comparison.collapses.n,
+        ) == (2, 2, 20)
+        assert "2 of 20 trainings collapsed, 2 in the baseline" in comparison.text
 
 
 def test_more_collapses_than_before_fail() -> None:
     """Though the other trainings are as good as before."""
     steady = [0.60 + number / 1000 for number in range(20)]
     gone = [value / 2 if number < 5 else value for number, value in enumerate(steady)]
-    found = compare_jointly(
+    comparison = compare_jointly(
         [pair(accuracies(steady, 1000), accuracies(gone, 1000, name="v"))], 2.0, 0.045
     )
-    assert found is not None
-    assert found.result == "fail"
-    assert "more trainings collapse (Boschloo's exact test" in found.text
+    assert comparison is not None
+    assert comparison.result == "fail"
+    assert "more trainings collapse (Boschloo's exact test" in comparison.text
 
 
 def test_a_single_case_is_found_among_sixty() -> None:
@@ -243,12 +253,14 @@ def test_a_single_case_is_found_among_sixty() -> None:
         after -= 0.05 * (number == 42)
         entries_of = (accuracies(before, 1000), accuracies(after, 1000, name="v"))
         pairs.append(pair(*entries_of, attack=f"a{number:02}"))
-    found = compare_jointly(pairs, 2.0, 0.045)
-    assert found is not None
-    assert found.result == "fail"
-    assert [each.case for each in found.cases] == ["cora/easy/injection/a42"]
-    assert "cora/easy/injection/a42" in found.text
-    assert found == compare_jointly(pairs[::-1], 2.0, 0.045)
+    comparison = compare_jointly(pairs, 2.0, 0.045)
+    assert comparison is not None
+    assert comparison.result == "fail"
+    assert [case_comparison.case for case_comparison in comparison.cases] == [
+        "cora/easy/injection/a42"
+    ]
+    assert "cora/easy/injection/a42" in comparison.text
+    assert comparison == compare_jointly(pairs[::-1], 2.0, 0.045)
 
 
 def test_collapses_of_a_minority_are_no_pass() -> None:
@@ -256,22 +268,26 @@ def test_collapses_of_a_minority_are_no_pass() -> None:
     steady = [0.80, 0.81, 0.79, 0.80, 0.82, 0.80, 0.81, 0.79]
     gone = [value / 4 if number < 3 else value for number, value in enumerate(steady)]
     both = pair(accuracies(steady, 1000), accuracies(gone[::-1], 1000, name="v"))
-    for found in (compare(both, 2.0, 0.001), compare_jointly([both], 2.0, 0.045)):
-        assert found is not None
-        assert found.result == "inconclusive"
-        assert "3 of 8 trainings collapsed, 0 in the baseline" in found.text
+    for comparison in (compare(both, 2.0, 0.001), compare_jointly([both], 2.0, 0.045)):
+        assert comparison is not None
+        assert comparison.result == "inconclusive"
+        assert "3 of 8 trainings collapsed, 0 in the baseline" in comparison.text
 
 
 def test_one_target_of_a_pretrained_model_shows_nothing() -> None:
     """It has no spread."""
     before = entry([[True]], weights=["a"], pretrained=True)
     after = entry([[False]], weights=["b"], pretrained=True)
-    for found in (
+    for comparison in (
         compare(pair(before, after), 2.0, 0.01),
         compare_jointly([pair(before, after)], 2.0, 0.01),
     ):
-        assert found is not None
-        assert (found.result, found.unit, found.judges) == ("inconclusive", "targets", False)
+        assert comparison is not None
+        assert (comparison.result, comparison.unit, comparison.judges) == (
+            "inconclusive",
+            "targets",
+            False,
+        )
 
 
 def test_a_case_of_few_repeats_does_not_void_the_others() -> None:
@@ -280,16 +296,16 @@ def test_a_case_of_few_repeats_does_not_void_the_others() -> None:
     worse = accuracies([value - 0.2 for value in values[::-1]], name="v")
     many = pair(accuracies(values), worse)
     few = pair(accuracies([0.6]), accuracies([0.6], name="v"), attack="rnd")
-    found = compare_jointly([many, few], 2.0, 0.045)
-    assert found is not None
-    assert (found.result, found.n) == ("fail", 20)
-    assert "without 1 of 2 cases, which have fewer trainings" in found.text
+    comparison = compare_jointly([many, few], 2.0, 0.045)
+    assert comparison is not None
+    assert (comparison.result, comparison.n) == ("fail", 20)
+    assert "without 1 of 2 cases, which have fewer trainings" in comparison.text
 
 
 def test_an_attack_that_full_lacks_is_part_of_the_joint_test() -> None:
     """A loss in it alone is seen."""
     same = pair(*lost(500, 300, 0), level="full")
     gone = pair(*lost(500, 300, 150), level="easy", attack="tdgia")
-    found = compare_jointly([same, gone], 2.0, 0.045)
-    assert found is not None
-    assert found.result == "fail"
+    comparison = compare_jointly([same, gone], 2.0, 0.045)
+    assert comparison is not None
+    assert comparison.result == "fail"

@@ -39,22 +39,22 @@ def outcome(path: Path, raw: bytes) -> BaselineFile | None:
     """What the file holds, after every use of it; None if it is refused."""
     path.write_bytes(raw)
     try:
-        found = read_baseline(path)
+        result = read_baseline(path)
     except UsageError as error:
         refused(str(error), path)
         return None
-    for name, entry in found.entries.items():
+    for name, entry in result.entries.items():
         assert entry.repeats == len(entry.weights) == len(entry.perturbations)
-        assert all(0.0 <= each <= 1.0 for each in (*entry.clean, *entry.attacked))
+        assert all(0.0 <= accuracy <= 1.0 for accuracy in (*entry.clean, *entry.attacked))
         now = ENTRIES.get(name, ENTRIES["x/easy/injection/pgd"])
         case = Case("x", "easy", "injection", "pgd")
         pairs = [Pair(case, entry, now), Pair(case, now, entry)]
         assert all(compare(pair, 2.0, 0.01).text for pair in pairs)
         compare_jointly(pairs[:1], 2.0, 0.01)
-    write_baseline(path, replace(found, versions=VERSIONS))
+    write_baseline(path, replace(result, versions=VERSIONS))
     again = read_baseline(path)
-    assert again.entries == found.entries
-    return replace(found, digest="")
+    assert again.entries == result.entries
+    return replace(result, digest="")
 
 
 def refused(message: str, path: Path) -> None:
@@ -66,9 +66,9 @@ def refused(message: str, path: Path) -> None:
 def test_a_changed_field_is_refused_or_changes_nothing(path: Path, how_many: int) -> None:
     """Such as a version of the release, which the digest does not cover."""
     file = json.loads(path.read_text())
-    found = [outcome(path, raw) for raw in structural_mutants(file, how_many, seed=0)]
-    assert all(each in (None, FILE) for each in found)
-    assert None in found
+    results = [outcome(path, raw) for raw in structural_mutants(file, how_many, seed=0)]
+    assert all(result in (None, FILE) for result in results)
+    assert None in results
 
 
 def test_changed_bytes_are_refused_or_give_the_same_entries(path: Path, how_many: int) -> None:

@@ -56,31 +56,33 @@ def test_p_is_that_of_the_definition(losses: Floats) -> None:
     excess = losses - 2.05
     if (excess == excess[0]).all(axis=0).any() or not excess.any(axis=0).all():
         return
-    own = largest(excess)
+    observed = largest(excess)
     flipped = [largest(excess * signs[:, None]).max() for signs in sign_flips(8)]
-    found = max_test(losses, 2.05, no_steps(losses), 0.05)
-    for case, each in enumerate(found):
-        at_least = np.mean([value > own[case] - 1e-7 * (1 + abs(own[case])) for value in flipped])
-        assert each.p == pytest.approx(at_least, abs=1e-9)
+    results = max_test(losses, 2.05, no_steps(losses), 0.05)
+    for case, result in enumerate(results):
+        at_least = np.mean(
+            [value > observed[case] - 1e-7 * (1 + abs(observed[case])) for value in flipped]
+        )
+        assert result.p == pytest.approx(at_least, abs=1e-9)
 
 
 @given(losses=LOSSES, alpha=st.sampled_from([0.01, 0.05, 0.2]))
 def test_the_interval_agrees_with_p(losses: Floats, alpha: float) -> None:
     """A case is significant exactly if the lower end of its interval is beyond the margin."""
     steps = np.full(losses.shape[1], 0.5)
-    for each, mean in zip(max_test(losses, 2.05, steps, alpha), losses.mean(axis=0), strict=True):
-        assert each.low <= mean + 1e-9
-        if abs(each.low - 2.05) > 1e-6:
-            assert (each.low > 2.05) == (each.p <= alpha)
+    for result, mean in zip(max_test(losses, 2.05, steps, alpha), losses.mean(axis=0), strict=True):
+        assert result.low <= mean + 1e-9
+        if abs(result.low - 2.05) > 1e-6:
+            assert (result.low > 2.05) == (result.p <= alpha)
 
 
 @given(losses=LOSSES, order=st.permutations(range(6)))
 def test_the_order_of_cases_plays_no_part(losses: Floats, order: list[int]) -> None:
     """Each case has the same p among the same cases."""
-    order = [each for each in order if each < losses.shape[1]]
+    order = [index for index in order if index < losses.shape[1]]
     one = max_test(losses, 2.05, no_steps(losses), 0.05)
     other = max_test(losses[:, order], 2.05, no_steps(losses), 0.05)
-    assert [one[case].p for case in order] == [each.p for each in other]
+    assert [one[case].p for case in order] == [result.p for result in other]
 
 
 @pytest.mark.slow
@@ -89,9 +91,11 @@ def test_one_error_rate_for_sixty_cases() -> None:
     rng = np.random.default_rng(0)
     shared = rng.normal(0, 1, (400, 20, 1))
     losses = 2.0 + shared + rng.normal(0, 1, (400, 20, 60))
-    runs = [max_test(each, 2.0, no_steps(each), 0.05) for each in losses]
+    runs = [max_test(sample, 2.0, no_steps(sample), 0.05) for sample in losses]
     alarms = sum(min(case.p for case in run) <= 0.05 for run in runs)
     assert 7 <= alarms <= 36
     losses[:, :, 7] += 3.0
-    found = sum(max_test(each, 2.0, no_steps(each), 0.05)[7].p <= 0.05 for each in losses[:50])
-    assert found >= 48
+    detected = sum(
+        max_test(sample, 2.0, no_steps(sample), 0.05)[7].p <= 0.05 for sample in losses[:50]
+    )
+    assert detected >= 48

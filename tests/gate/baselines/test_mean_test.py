@@ -19,15 +19,15 @@ LEVELS = st.floats(0.9, 0.9999)
 @given(losses=LOSSES, margin=st.floats(0, 5))
 def test_the_test_is_students(losses: list[float], margin: float) -> None:
     """One-sided, of the losses against the margin."""
-    found = mean_test(losses, margin)
-    if found.deviation < 1e-6:
+    result = mean_test(losses, margin)
+    if result.deviation < 1e-6:
         return
     known = stats.ttest_1samp(losses, margin, alternative="greater")
-    assert found.statistic == pytest.approx(known.statistic, rel=1e-6, abs=1e-6)
-    assert found.p == pytest.approx(known.pvalue, rel=1e-6, abs=1e-9)
-    if abs(found.p - 0.05) > 1e-9:
-        assert (found.low(0.95) > margin) == (found.p < 0.05)
-    assert found.low(0.95) <= found.mean <= found.high(0.95)
+    assert result.statistic == pytest.approx(known.statistic, rel=1e-6, abs=1e-6)
+    assert result.p == pytest.approx(known.pvalue, rel=1e-6, abs=1e-9)
+    if abs(result.p - 0.05) > 1e-9:
+        assert (result.low(0.95) > margin) == (result.p < 0.05)
+    assert result.low(0.95) <= result.mean <= result.high(0.95)
 
 
 def test_losses_that_do_not_vary_are_certain() -> None:
@@ -43,9 +43,9 @@ def test_the_detectable_loss_is_detected_in_80_percent_of_runs(
     losses: list[float], level: float
 ) -> None:
     """By the noncentral t distribution, as scipy.stats has it."""
-    found = mean_test(losses, 2.0, floor=0.1)
-    shift = (found.detectable(level) - 2.0) / found.deviation * math.sqrt(found.n)
-    power = stats.nct.sf(stats.t.ppf(level, found.n - 1), found.n - 1, shift)
+    result = mean_test(losses, 2.0, floor=0.1)
+    shift = (result.detectable(level) - 2.0) / result.deviation * math.sqrt(result.n)
+    power = stats.nct.sf(stats.t.ppf(level, result.n - 1), result.n - 1, shift)
     assert power == pytest.approx(0.8, abs=0.01)
 
 
@@ -54,7 +54,7 @@ def test_the_detectable_loss_in_simulated_runs() -> None:
     rng = np.random.default_rng(0)
     true = MeanTest(mean=0.0, deviation=1.5, n=10, margin=2.0).detectable(0.975)
     runs = rng.normal(true, 1.5, (4000, 10)).tolist()
-    shown = sum(mean_test(each, 2.0).low(0.975) > 2.0 for each in runs)
+    shown = sum(mean_test(losses, 2.0).low(0.975) > 2.0 for losses in runs)
     assert shown / 4000 == pytest.approx(0.8, abs=0.03)
 
 

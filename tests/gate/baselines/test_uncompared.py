@@ -44,10 +44,14 @@ def row(
 ) -> CaseRecord:
     """A case as it is reported."""
     node_id = node_id or node_id_of(case)
-    made = replace(outcome([(0.8, attacked)] * 2, [(0.8, 0.4)] * 2, case), dataset=graph * 16)
-    compared = baseline.compare(key_of(node_id, case), made)
-    verdict = judge(made, Gate(max_drop=0.9), compared)
-    return CaseRecord(id=case.id, node_id=node_id, result="pass", outcome=made, verdict=verdict)
+    case_outcome = replace(
+        outcome([(0.8, attacked)] * 2, [(0.8, 0.4)] * 2, case), dataset=graph * 16
+    )
+    compared = baseline.compare(key_of(node_id, case), case_outcome)
+    verdict = judge(case_outcome, Gate(max_drop=0.9), compared)
+    return CaseRecord(
+        id=case.id, node_id=node_id, result="pass", outcome=case_outcome, verdict=verdict
+    )
 
 
 def run(
@@ -67,20 +71,20 @@ def run(
     baseline = open_baseline(path, 2.0, label, update=update)
     planned = cases_of(models, list(graphs), attacks)
     rows = [row(baseline, case, graphs[case.dataset]) for case in planned if selected in case.id]
-    rows += [row(baseline, planned[0], node_id=each) for each in own]
+    rows += [row(baseline, planned[0], node_id=user_test) for user_test in own]
     return baseline_result(baseline, rows, planned, ENVIRONMENT, cut_short=False, shard=shard)
 
 
-def attacked(found: BaselineResult) -> list[JointComparison]:
+def attacked(result: BaselineResult) -> list[JointComparison]:
     """The comparisons under attack; each has one of clean accuracy beside it."""
-    clean = [each.name for each in found.joint if each.accuracy == "clean"]
-    judged = [each for each in found.joint if each.accuracy == "attacked"]
-    assert clean == [each.name for each in judged if each.compared]
+    clean = [comparison.name for comparison in result.joint if comparison.accuracy == "clean"]
+    judged = [comparison for comparison in result.joint if comparison.accuracy == "attacked"]
+    assert clean == [comparison.name for comparison in judged if comparison.compared]
     return judged
 
 
-def failures(found: BaselineResult) -> list[str]:
-    return [each.name for each in found.joint if each.failed]
+def failures(result: BaselineResult) -> list[str]:
+    return [comparison.name for comparison in result.joint if comparison.failed]
 
 
 @pytest.fixture
@@ -111,9 +115,11 @@ def test_a_run_compares_something_or_fails(
     however many others there are; on another graph it fails."""
     path = tmp_path_factory.mktemp("kept") / "kept.json"
     run(path, before, was, update=True)
-    found = run(path, now, graphs, selected=selected)
-    compared = {each.name: each for each in attacked(found) if not each.failed}
-    assert compared or failures(found)
+    result = run(path, now, graphs, selected=selected)
+    compared = {
+        comparison.name: comparison for comparison in attacked(result) if not comparison.failed
+    }
+    assert compared or failures(result)
     renamed = len(before) == len(now) == 1
     for model in now:
         for dataset, graph in graphs.items():
@@ -121,7 +127,7 @@ def test_a_run_compares_something_or_fails(
             known = (model in before or renamed) and dataset in was
             same = known and was[dataset] == graph
             assert (name in compared) == same
-            assert (name in failures(found)) == (not same and (known or not compared))
+            assert (name in failures(result)) == (not same and (known or not compared))
             if same:
                 number = 1 if selected else 2
                 assert (compared[name].compared, compared[name].cases) == (number, 2)
@@ -133,36 +139,40 @@ def test_a_second_model_is_new_and_the_first_is_compared(of_net: Path) -> None:
         "net@a/easy/injection/rnd",
         "net@a/easy/injection/pgd",
     }
-    found = run(of_net, ["net", "mlp"])
-    assert [(each.name, each.comparison.result) for each in attacked(found)] == [("net@a", "equal")]
-    assert found.unused == ()
+    result = run(of_net, ["net", "mlp"])
+    assert [(comparison.name, comparison.comparison.result) for comparison in attacked(result)] == [
+        ("net@a", "equal")
+    ]
+    assert result.unused == ()
 
 
 def test_one_of_two_models_is_updated_alone(path: Path) -> None:
     """The entries of the other stay, and are not doubled."""
     run(path, ["net", "mlp"], update=True)
     before = read_baseline(path)
-    found = run(path, ["mlp"], {"a": "two"}, update=True)
+    result = run(path, ["mlp"], {"a": "two"}, update=True)
     after = read_baseline(path)
     assert set(after.entries) == set(before.entries)
-    assert {key for key, each in after.entries.items() if each != before.entries[key]} == {
+    assert {
+        key for key, case_entry in after.entries.items() if case_entry != before.entries[key]
+    } == {
         "mlp@a/easy/injection/rnd",
         "mlp@a/easy/injection/pgd",
     }
-    assert "2 entries written" in found.notes[0]
-    assert "2 kept" in found.notes[0]
+    assert "2 entries written" in result.notes[0]
+    assert "2 kept" in result.notes[0]
     assert not failures(run(path, ["net"]))
 
 
 def test_the_only_model_is_compared_with_the_only_one_of_the_file(of_net: Path) -> None:
     """Whatever the labels are, with a note; an update gives the entries its label."""
-    found = run(of_net, ["other"])
-    assert [each.comparison.result for each in attacked(found)] == ["equal"]
-    told = "other, the only model of this run, is compared with net of the baseline"
-    assert told in found.notes
-    assert told not in run(of_net, ["net"]).notes
-    found = run(of_net, ["other"], update=True)
-    assert any("replaces net of the baseline if this run has all" in each for each in found.notes)
+    result = run(of_net, ["other"])
+    assert [comparison.comparison.result for comparison in attacked(result)] == ["equal"]
+    message = "other, the only model of this run, is compared with net of the baseline"
+    assert message in result.notes
+    assert message not in run(of_net, ["net"]).notes
+    result = run(of_net, ["other"], update=True)
+    assert any("replaces net of the baseline if this run has all" in note for note in result.notes)
     assert read_baseline(of_net).models == ("other",)
 
 
@@ -183,8 +193,8 @@ def test_what_was_not_selected_does_not_fail(of_net: Path) -> None:
     attacks = (*ATTACKS, "fgsm")
     assert failures(run(of_net, ["net"], both, attacks=attacks)) == []
     assert failures(run(of_net, ["net"], both, attacks=attacks, selected="a/easy/injection/fgsm"))
-    (found, _) = attacked(run(of_net, ["net"], both, attacks=attacks))
-    assert found.scope == "2 of 3 cases of a"
+    (comparison, _) = attacked(run(of_net, ["net"], both, attacks=attacks))
+    assert comparison.scope == "2 of 3 cases of a"
 
 
 def test_a_part_leaves_it_to_merge(of_net: Path) -> None:
@@ -201,8 +211,8 @@ def test_users_own_tests_count_for_the_whole_run(path: Path) -> None:
     for name, fails in ((mine, []), ("test_own.py::test_renamed", ["a"])):
         baseline = open_baseline(path, 2.0, "", update=False)
         rows = [row(baseline, Case("a", "easy", "injection", "rnd"), node_id=name)]
-        found = baseline_result(baseline, rows, [], ENVIRONMENT, cut_short=False, shard=None)
+        result = baseline_result(baseline, rows, [], ENVIRONMENT, cut_short=False, shard=None)
         assert not is_node_id(name)
-        assert failures(found) == fails
-        assert all("1 of the repository's own tests" in x.comparison.text for x in found.joint)
+        assert failures(result) == fails
+        assert all("1 of the repository's own tests" in x.comparison.text for x in result.joint)
     assert failures(run(path, ["net"], own=[mine])) == []

@@ -39,28 +39,28 @@ def test_pagerank_solves_its_equation() -> None:
     shares = adjacency() / adjacency().sum(0).clamp(min=1)
     system = torch.eye(6, dtype=torch.float64) - DAMPING * shares
     expected = torch.linalg.solve(system, torch.full((6,), 1 - DAMPING, dtype=torch.float64))
-    found = pagerank(EDGES, 6)
-    torch.testing.assert_close(found, expected.float())
-    assert float(found[:5].mean()) == pytest.approx(1, abs=1e-5)
+    ranks = pagerank(EDGES, 6)
+    torch.testing.assert_close(ranks, expected.float())
+    assert float(ranks[:5].mean()) == pytest.approx(1, abs=1e-5)
 
 
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 10, width=32), max_size=20), st.floats(0, 1))
 def test_probabilities_stay_in_their_range(importance: list[float], rate: float) -> None:
     values = torch.tensor(importance)
-    found = adaptive_probabilities(values, rate)
-    assert found.shape == values.shape
-    assert ((found >= 0) & (found <= MOST)).all()
-    assert not found.numel() or float(found.mean()) <= rate + 1e-6
+    probabilities = adaptive_probabilities(values, rate)
+    assert probabilities.shape == values.shape
+    assert ((probabilities >= 0) & (probabilities <= MOST)).all()
+    assert not probabilities.numel() or float(probabilities.mean()) <= rate + 1e-6
     order = values.argsort()
-    assert (found[order].diff() <= 1e-6).all()
+    assert (probabilities[order].diff() <= 1e-6).all()
 
 
 def test_edges_are_kept_in_both_directions_or_in_none() -> None:
     torch.manual_seed(0)
     edges = COMMUNITIES.edge_index
-    kept = kept_edges(edges, torch.full((edges.shape[1],), 0.5))
-    assert 0.3 < kept.shape[1] / edges.shape[1] < 0.7
-    assert torch.equal(undirected(kept), kept.unique(dim=1))
+    selected = kept_edges(edges, torch.full((edges.shape[1],), 0.5))
+    assert 0.3 < selected.shape[1] / edges.shape[1] < 0.7
+    assert torch.equal(undirected(selected), selected.unique(dim=1))
     numbers = edges[0] * 120 + edges[1]
-    assert torch.isin(kept[0] * 120 + kept[1], numbers).all()
+    assert torch.isin(selected[0] * 120 + selected[1], numbers).all()

@@ -29,19 +29,19 @@ def encoder(name: str, monkeypatch: pytest.MonkeyPatch, row: GraphSettings = TIN
 
     monkeypatch.setattr(room, "graph_settings", tiny)
     torch.manual_seed(0)
-    made = getattr(room, name)(3, 2, "")
-    assert isinstance(made, Encoder)
-    return made
+    contrastive_model = getattr(room, name)(3, 2, "")
+    assert isinstance(contrastive_model, Encoder)
+    return contrastive_model
 
 
 def test_the_jensen_shannon_loss_by_hand() -> None:
     """Two graphs of one and two nodes: the mean over graphs of means over their nodes."""
     scores = torch.tensor([[2.0, -1.0], [0.5, 1.0], [3.0, -2.0]])
-    own = [math.log1p(math.exp(-2.0)), math.log1p(math.exp(-1.0)), math.log1p(math.exp(2.0))]
-    others = [math.log1p(math.exp(each)) for each in (-1.0, 0.5, 3.0)]
-    expected = (own[0] + (own[1] + own[2]) / 2) / 2 + sum(others) / 3
-    found = jensen_shannon_loss(scores, torch.tensor([0, 1, 1]))
-    assert float(found) == pytest.approx(expected, rel=1e-5)
+    positive = [math.log1p(math.exp(-2.0)), math.log1p(math.exp(-1.0)), math.log1p(math.exp(2.0))]
+    others = [math.log1p(math.exp(score)) for score in (-1.0, 0.5, 3.0)]
+    expected = (positive[0] + (positive[1] + positive[2]) / 2) / 2 + sum(others) / 3
+    loss = jensen_shannon_loss(scores, torch.tensor([0, 1, 1]))
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
 def test_nt_xent_by_hand() -> None:
@@ -60,11 +60,11 @@ def test_nt_xent_by_hand() -> None:
 def test_adgcl_ends_when_its_loss_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a learning rate of 0 and no dropout the loss does not fall, so one epoch is run."""
     row = dataclasses.replace(TINY, lr=0.0, epochs=30, patience=1)
-    made = encoder("adgcl", monkeypatch, row)
+    model = encoder("adgcl", monkeypatch, row)
     room = importlib.import_module("grb_check.models.contrastive.adgcl")
     monkeypatch.setattr(room, "nt_xent", lambda first, second: first.sum() * 0)
-    assert made.pretrain is not None
-    assert made.pretrain(rings_and_triangles(8)) == [0.0, 0.0]
+    assert model.pretrain is not None
+    assert model.pretrain(rings_and_triangles(8)) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -74,18 +74,18 @@ def test_pretraining_lowers_the_loss_without_labels(
     """The encoder ends in evaluation mode, without the modules of the loss."""
     states = []
     for labels in (0, 1):
-        made = encoder(name, monkeypatch)
+        model = encoder(name, monkeypatch)
         data = rings_and_triangles(32)
         data.y = torch.full_like(data.y, labels)
-        names = set(made.module.state_dict())
+        names = set(model.module.state_dict())
         torch.manual_seed(1)
-        assert made.pretrain is not None
-        losses = made.pretrain(data)
+        assert model.pretrain is not None
+        losses = model.pretrain(data)
         assert isinstance(losses, list)
         assert len(losses) == TINY.epochs
         assert losses[-1] < losses[0]
-        assert isinstance(made.module, nn.Module)
-        assert not any(part.training for part in made.module.modules())
-        assert set(made.module.state_dict()) == names
-        states.append(torch.cat([each.flatten() for each in made.module.parameters()]))
+        assert isinstance(model.module, nn.Module)
+        assert not any(part.training for part in model.module.modules())
+        assert set(model.module.state_dict()) == names
+        states.append(torch.cat([parameter.flatten() for parameter in model.module.parameters()]))
     assert torch.equal(states[0], states[1])

@@ -47,12 +47,12 @@ def test_edges_stay_or_go_in_both_directions(data: Batch, ratio: float, seed: in
     """All are kept at a ratio of 0, none at 1."""
     torch.manual_seed(seed)
     graphs = graphs_of(data)
-    kept = edges_kept(graphs, ratio)
+    retained = edges_kept(graphs, ratio)
     back = reverse_edges(graphs)
     assert torch.equal(graphs.edge_index[:, back], graphs.edge_index.flip(0))
-    assert torch.equal(kept, kept[back])
-    assert ratio > 0 or bool(kept.all())
-    assert ratio < 1 or not kept.any()
+    assert torch.equal(retained, retained[back])
+    assert ratio > 0 or bool(retained.all())
+    assert ratio < 1 or not retained.any()
 
 
 @settings(deadline=None, max_examples=15)

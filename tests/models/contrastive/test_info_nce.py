@@ -46,10 +46,10 @@ def test_value_and_gradients_are_those_of_the_dense_formula(
 ) -> None:
     given_views = views(count, size, seed)
     expected = dense_loss(*given_views, temperature)
-    found = info_nce(*given_views, temperature=temperature, tile=tile)
-    torch.testing.assert_close(found, expected)
+    loss = info_nce(*given_views, temperature=temperature, tile=tile)
+    torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(
-        torch.autograd.grad(3 * found, given_views), torch.autograd.grad(3 * expected, given_views)
+        torch.autograd.grad(3 * loss, given_views), torch.autograd.grad(3 * expected, given_views)
     )
 
 
@@ -59,10 +59,10 @@ class _Largest(TorchDispatchMode):
     entries = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        if isinstance(made, Tensor):
-            self.entries = max(self.entries, made.numel())
-        return made
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.entries = max(self.entries, result.numel())
+        return result
 
 
 def test_three_thousand_nodes_need_no_square_matrix() -> None:

@@ -17,10 +17,10 @@ def test_products_and_gradients_are_those_of_two_layers(hidden: int) -> None:
         head = ProjectionHead(6, hidden).double()
         rows, direction = torch.randn(8, 6).double(), torch.randn(8, 8).double()
     plain = head.last(F.elu(head.first(rows)))
-    found = head(rows)
-    assert found.shape == (8, min(6, hidden + 1))
-    torch.testing.assert_close(found @ found.T, plain @ plain.T)
-    torch.testing.assert_close(slopes(head, found, direction), slopes(head, plain, direction))
+    projected = head(rows)
+    assert projected.shape == (8, min(6, hidden + 1))
+    torch.testing.assert_close(projected @ projected.T, plain @ plain.T)
+    torch.testing.assert_close(slopes(head, projected, direction), slopes(head, plain, direction))
 
 
 def slopes(head: ProjectionHead, output: Tensor, direction: Tensor) -> tuple[Tensor, ...]:

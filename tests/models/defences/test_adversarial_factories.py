@@ -39,7 +39,7 @@ class Call:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     """Calls of `adversarial_training`, which trains nothing."""
-    made: list[Call] = []
+    recorded: list[Call] = []
 
     def spy(
         module: object,
@@ -48,10 +48,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
         *,
         settings: AdversarialSettings,
     ) -> None:
-        made.append(Call(module, data, validation, settings))
+        recorded.append(Call(module, data, validation, settings))
 
     monkeypatch.setattr("grb_check.models.defences.adversarial.adversarial_training", spy)
-    return made
+    return recorded
 
 
 def view(num_features: int = 12) -> Data:
@@ -69,23 +69,23 @@ def plain_and_trained(name: str, dataset: str) -> tuple[nn.Module, SelfTrained]:
     return plain, trained
 
 
-@pytest.mark.parametrize(("name", "title"), [each[:2] for each in FACTORIES])
+@pytest.mark.parametrize(("name", "title"), [row[:2] for row in FACTORIES])
 def test_follows_the_row_of_its_title_and_dataset(
     monkeypatch: pytest.MonkeyPatch, calls: list[Call], name: str, title: str
 ) -> None:
     """All published rates of these models are 0.01; here each row has another."""
-    titles = [each[1] for each in FACTORIES]
+    titles = [row[1] for row in FACTORIES]
     rates = {
-        (each, dataset): 0.001 * (1 + number) * scale
+        (model_title, dataset): 0.001 * (1 + number) * scale
         for dataset, scale in (("grb-cora", 1), ("grb-aminer", 100))
-        for number, each in enumerate(titles)
+        for number, model_title in enumerate(titles)
     }
-    plain, made = plain_and_trained(name, "grb-aminer")
+    plain, trained = plain_and_trained(name, "grb-aminer")
     monkeypatch.setattr(
         "grb_check.models.defences.adversarial.hyper_parameters",
         lambda model, dataset: {"lr": rates[model, dataset]},
     )
-    made.fit(view())
+    trained.fit(view())
     [call] = calls
     assert str(call.module) == str(plain)
     assert call.validation is None

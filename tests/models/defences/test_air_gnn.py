@@ -32,8 +32,8 @@ def dense_steps(h: Tensor, edge_index: Tensor, share: float, k: int) -> Tensor:
         rows = []
         for node in range(h.shape[0]):
             far = (y[node] - h[node]).norm()
-            kept = max(0.0, 1 - threshold / float(far)) if far > 0 else 0.0
-            rows.append((1 - kept) * h[node] + kept * y[node])
+            factor = max(0.0, 1 - threshold / float(far)) if far > 0 else 0.0
+            rows.append((1 - factor) * h[node] + factor * y[node])
         f = torch.stack(rows)
     return f
 

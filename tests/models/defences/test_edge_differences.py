@@ -37,11 +37,11 @@ def test_equals_the_dense_laplacian(graph: Data, seed: int) -> None:
     weights = random_weights(edge_index, seed).requires_grad_()
     h = torch.rand(graph.num_nodes, 3, dtype=torch.float64, generator=generator).requires_grad_()
     edges = Incidence.of(edge_index, graph.num_nodes, torch.float64).weighted(weights)
-    found = edges.laplacian(h)
+    result = edges.laplacian(h)
     expected = dense_laplacian(edge_index, weights, graph.num_nodes) @ h
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(result, expected)
     of_found, of_expected = (
-        torch.autograd.grad(out.square().sum(), (h, weights)) for out in (found, expected)
+        torch.autograd.grad(out.square().sum(), (h, weights)) for out in (result, expected)
     )
     torch.testing.assert_close(of_found[0], of_expected[0])
     # The dense matrix tells directions apart, and their gradients are halves of an edge's.

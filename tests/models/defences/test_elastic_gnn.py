@@ -70,10 +70,10 @@ def test_the_steps_minimise_the_objective() -> None:
     torch.manual_seed(1)
     h = 5 * torch.randn(3, 2, dtype=torch.float64)
     model = ElasticPropagation(lambda1=0.7, lambda2=2.0, k=500)
-    found = model(h, Incidence.of(PATH, 3, torch.float64).weighted(None))
-    least = objective(model, found, h, PATH)
+    result = model(h, Incidence.of(PATH, 3, torch.float64).weighted(None))
+    least = objective(model, result, h, PATH)
     for _ in range(50):
-        other = found + 0.01 * torch.randn_like(found)
+        other = result + 0.01 * torch.randn_like(result)
         assert objective(model, other, h, PATH) > least
 
 

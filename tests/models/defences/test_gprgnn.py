@@ -52,8 +52,8 @@ def test_an_edge_of_weight_zero_is_no_edge(graph: Data, data: st.DataObject) -> 
     """Gradients are finite, also where a node has no other edge."""
     first, second = graph.edge_index
     pairs = graph.edge_index[:, first < second]
-    kept = data.draw(st.lists(st.booleans(), min_size=pairs.shape[1], max_size=pairs.shape[1]))
-    present = torch.tensor(kept, dtype=torch.bool)
+    selected = data.draw(st.lists(st.booleans(), min_size=pairs.shape[1], max_size=pairs.shape[1]))
+    present = torch.tensor(selected, dtype=torch.bool)
     both = torch.cat([pairs, pairs.flip(0)], dim=1)
     weight = present.double().repeat(2).requires_grad_()
     model = GPRGNN(graph.num_features, 3, (4,), k=3).double().eval()
@@ -82,8 +82,8 @@ def test_attacks_have_the_gradients_of_all_pairs() -> None:
     edges = torch.cat([edges, edges.flip(0)], dim=1).unique(dim=1)
     edges = edges[:, edges[0] != edges[1]]
     victim = Victim(adapter_of(model), 2)
-    found = victim.pair_gradients(torch.rand(30, 3), edges, torch.arange(5), Tensor.sum)
-    assert found is not None
+    gradients = victim.pair_gradients(torch.rand(30, 3), edges, torch.arange(5), Tensor.sum)
+    assert gradients is not None
 
 
 @pytest.mark.slow

@@ -49,8 +49,8 @@ def test_the_loss_of_two_samples_by_hand() -> None:
     known = -torch.tensor([0.8, 0.4]).log().mean()
     sharp = torch.tensor([9 / 13, 4 / 13])
     far = torch.stack([(rows.exp()[0] - sharp).square().sum() for rows in outputs]).mean()
-    found = Consistency(samples=2, weight=3.0, temperature=0.5).loss(outputs, slice(None), truth)
-    torch.testing.assert_close(found, known + 3.0 * far)
+    loss = Consistency(samples=2, weight=3.0, temperature=0.5).loss(outputs, slice(None), truth)
+    torch.testing.assert_close(loss, known + 3.0 * far)
 
 
 def test_gradients_of_weights_are_right() -> None:

@@ -114,8 +114,8 @@ def test_guarded_attention_with_equal_weights_is_pygs() -> None:
 
 
 def _weights(value: float) -> Guarded:
-    kept = torch.ones(4, dtype=torch.bool)
-    return Guarded(torch.full((4,), value), torch.full((4,), value), kept)
+    mask = torch.ones(4, dtype=torch.bool)
+    return Guarded(torch.full((4,), value), torch.full((4,), value), mask)
 
 
 @pytest.mark.parametrize("threshold", [0.0, -0.1, 1.5, float("nan")])

@@ -55,8 +55,8 @@ def test_a_threshold_outside_the_similarities_is_refused(threshold: float) -> No
 @pytest.mark.parametrize("dataset", ["planetoid-cora", "planetoid-citeseer", "elsewhere"])
 def test_the_factory_has_the_published_settings(dataset: str) -> None:
     """Those of planetoid-cora for all other datasets."""
-    made = gcn_jaccard(5, 3, dataset)
-    assert isinstance(made, SelfTrained)
-    assert isinstance(made.module, GCNJaccard)
-    assert made.module.threshold == 0.01
-    assert [layer.out_features for layer in made.module.gcn.layers] == [16, 3]
+    model = gcn_jaccard(5, 3, dataset)
+    assert isinstance(model, SelfTrained)
+    assert isinstance(model.module, GCNJaccard)
+    assert model.module.threshold == 0.01
+    assert [layer.out_features for layer in model.module.gcn.layers] == [16, 3]

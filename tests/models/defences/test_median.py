@@ -72,7 +72,7 @@ def test_weighted_medians_are_those_of_repeated_values(
 @pytest.mark.parametrize("dataset", ["planetoid-cora", "planetoid-citeseer", "elsewhere"])
 def test_the_factory_has_the_published_settings(dataset: str) -> None:
     """Those of planetoid-cora for all other datasets."""
-    made = median_gcn(5, 3, dataset)
-    assert isinstance(made, SelfTrained)
-    assert isinstance(made.module, MedianGCN)
-    assert [layer.out_features for layer in made.module.layers] == [64, 3]
+    model = median_gcn(5, 3, dataset)
+    assert isinstance(model, SelfTrained)
+    assert isinstance(model.module, MedianGCN)
+    assert [layer.out_features for layer in model.module.layers] == [64, 3]

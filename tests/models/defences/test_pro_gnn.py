@@ -95,10 +95,10 @@ def test_dense_propagation_is_that_of_a_gcn(graph: Data) -> None:
 def test_steps_keep_the_constraints_and_lower_the_objective() -> None:
     """Symmetric, from 0 to 1, no self-loops, smaller singular values; of lower objective than A."""
     model, data, structure = learned(100)
-    found, clean = structure.learned, structure.adjacency
-    torch.testing.assert_close(found, found.T)
-    assert 0 <= float(found.min()) <= float(found.max()) <= 1
-    assert float(found.diagonal().abs().max()) == 0
+    learned_adjacency, clean = structure.learned, structure.adjacency
+    torch.testing.assert_close(learned_adjacency, learned_adjacency.T)
+    assert 0 <= float(learned_adjacency.min()) <= float(learned_adjacency.max()) <= 1
+    assert float(learned_adjacency.diagonal().abs().max()) == 0
 
     def objective(matrix: Tensor) -> float:
         logits = model.gcn.through(data.x, normalised(matrix))
@@ -112,8 +112,8 @@ def test_steps_keep_the_constraints_and_lower_the_objective() -> None:
         ]
         return float(torch.stack(terms).sum().detach())
 
-    assert objective(found) < objective(clean)
-    assert float(torch.linalg.matrix_norm(found, "nuc")) < float(
+    assert objective(learned_adjacency) < objective(clean)
+    assert float(torch.linalg.matrix_norm(learned_adjacency, "nuc")) < float(
         torch.linalg.matrix_norm(clean, "nuc")
     )
 

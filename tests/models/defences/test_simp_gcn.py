@@ -31,12 +31,12 @@ def dense_similar(x: Tensor, k: int) -> Tensor:
     """D_f^-1/2 A_f D_f^-1/2 as N x N matrices."""
     unit = F.normalize(x, dim=1)
     cosines = (unit @ unit.T).fill_diagonal_(-2.0)
-    kept = torch.zeros_like(cosines)
+    nearest = torch.zeros_like(cosines)
     best = cosines.topk(min(k, x.shape[0] - 1), dim=1)
-    kept.scatter_(1, best.indices, best.values.clamp(min=0.0))
-    sums = kept.sum(dim=1)
+    nearest.scatter_(1, best.indices, best.values.clamp(min=0.0))
+    sums = nearest.sum(dim=1)
     scale = torch.where(sums > 0, sums.pow(-0.5), 0.0).diag()
-    return scale @ kept @ scale
+    return scale @ nearest @ scale
 
 
 def dense_logits(model: SimPGCN, x: Tensor, edge_index: Tensor) -> Tensor:

@@ -26,11 +26,11 @@ def dense_diffusion(adjacency: Tensor, alpha: float) -> Tensor:
 def dense_logits(model: SoftMedianGDC, x: Tensor, adjacency: Tensor) -> Tensor:
     """The formulas of both modules with N x N matrices and a loop over nodes and columns."""
     entries = dense_diffusion(adjacency, model.alpha)
-    kept = torch.zeros_like(entries)
+    retained = torch.zeros_like(entries)
     for i, row in enumerate(entries):
         best = row.detach().argsort(descending=True)[: model.neighbours]
-        kept[i, best] = 1.0
-    weights = entries * kept
+        retained[i, best] = 1.0
+    weights = entries * retained
     weights = weights / weights.sum(dim=1, keepdim=True)
     for number, (layer, bias) in enumerate(zip(model.layers, model.biases, strict=True)):
         x = layer(torch.relu(x) if number else x)
@@ -38,8 +38,8 @@ def dense_logits(model: SoftMedianGDC, x: Tensor, adjacency: Tensor) -> Tensor:
         for a in weights:
             order = x.detach().argsort(dim=0)
             upto = a.detach()[order].cumsum(dim=0)
-            place = (upto < 0.5 * a.detach().sum()).sum(dim=0, keepdim=True)
-            median = x.gather(0, order.gather(0, place))
+            position = (upto < 0.5 * a.detach().sum()).sum(dim=0, keepdim=True)
+            median = x.gather(0, order.gather(0, position))
             distance = (x - median).square().sum(dim=1).clamp(min=1e-30).sqrt()
             s = torch.exp(-distance / (model.temperature * math.sqrt(x.shape[1]))) * a
             out.append(s @ x / s.sum() * a.sum())
@@ -103,9 +103,9 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, float], message: str
 @pytest.mark.parametrize("dataset", ["planetoid-cora", "planetoid-citeseer", "elsewhere"])
 def test_the_factory_has_the_published_settings(dataset: str) -> None:
     """Those of planetoid-cora for all other datasets."""
-    made = soft_median_gdc(5, 3, dataset)
-    assert isinstance(made, SelfTrained)
-    module = made.module
+    model = soft_median_gdc(5, 3, dataset)
+    assert isinstance(model, SelfTrained)
+    module = model.module
     assert isinstance(module, SoftMedianGDC)
     assert [layer.out_features for layer in module.layers] == [64, 3]
     assert (module.alpha, module.neighbours, module.temperature) == (0.15, 64, 0.5)
@@ -119,7 +119,7 @@ def test_a_neighbour_of_weight_zero_at_the_median_changes_nothing(size: float) -
     weights = torch.tensor([0.5, 0.5, 0.0, 0.0]).repeat(4, 1)
     h.requires_grad_()
     weights.requires_grad_()
-    found = soft_medians(h, near, weights, 0.5)
-    torch.testing.assert_close(found, (size * torch.tensor([0.5, 0.5])).expand(4, 2))
-    gradients = torch.autograd.grad(found.sum(), (h, weights))
-    assert all(torch.isfinite(each).all() for each in gradients)
+    medians = soft_medians(h, near, weights, 0.5)
+    torch.testing.assert_close(medians, (size * torch.tensor([0.5, 0.5])).expand(4, 2))
+    gradients = torch.autograd.grad(medians.sum(), (h, weights))
+    assert all(torch.isfinite(gradient).all() for gradient in gradients)

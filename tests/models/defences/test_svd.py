@@ -109,8 +109,8 @@ def test_the_gradient_is_that_of_the_dense_truncation(
     values, vectors = torch.linalg.eigh((adjacency + adjacency.T) / 2)
     best = values.abs().argsort(descending=True)
     assert values[best[rank - 1]].abs() - values[best[rank]].abs() > 0.1
-    kept = vectors[:, best[:rank]]
-    expected = dense_logits(model, x, kept * values[best[:rank]] @ kept.T)
+    leading = vectors[:, best[:rank]]
+    expected = dense_logits(model, x, leading * values[best[:rank]] @ leading.T)
     actual = model(x, edge_index, weights)
     torch.testing.assert_close(actual, expected)
     gradients = [torch.autograd.grad(out.square().sum(), weights)[0] for out in (actual, expected)]
@@ -124,10 +124,10 @@ class _Largest(TorchDispatchMode):
     entries = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        if isinstance(made, Tensor) and made.layout == torch.strided:
-            self.entries = max(self.entries, made.numel())
-        return made
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and result.layout == torch.strided:
+            self.entries = max(self.entries, result.numel())
+        return result
 
 
 def test_twenty_thousand_nodes_need_no_square_matrix() -> None:

@@ -63,10 +63,10 @@ def test_equals_pygs_gcn(graph: tuple[int, Tensor], sizes: list[int], seed: int)
         ours = model(x, edge_index, given_weight)
         theirs = _pyg_logits(model, x, edge_index, given_weight)
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
-        wanted = [x, *model.parameters()]
+        inputs = [x, *model.parameters()]
         torch.testing.assert_close(
-            torch.autograd.grad((ours * out).sum(), wanted),
-            torch.autograd.grad((theirs * out).sum(), wanted),
+            torch.autograd.grad((ours * out).sum(), inputs),
+            torch.autograd.grad((theirs * out).sum(), inputs),
             rtol=1e-4,
             atol=1e-5,
         )

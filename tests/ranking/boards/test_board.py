@@ -25,11 +25,11 @@ BOARD = board_of(
 
 def test_a_defence_is_summarised_inside_its_repeats_with_the_row_without_attack() -> None:
     """Three rows with weights 36, 9 and 4 of 49."""
-    found = defence_summary(BOARD, "GCN", "full", "weighted")
+    summary = defence_summary(BOARD, "GCN", "full", "weighted")
     first = (36 * 0.6 + 9 * 0.8 + 4 * 0.9) / 49
     second = (36 * 0.4 + 9 * 0.8 + 4 * 0.9) / 49
-    assert found.mean == pytest.approx((first + second) / 2)
-    assert found.deviation == pytest.approx(abs(first - second) / math.sqrt(2))
+    assert summary.mean == pytest.approx((first + second) / 2)
+    assert summary.deviation == pytest.approx(abs(first - second) / math.sqrt(2))
 
 
 def test_a_published_summary_stands_where_all_attacks_are_used() -> None:

@@ -35,12 +35,12 @@ def test_what_is_written_is_read_again(board: Board) -> None:
         path = Path(folder) / "board.json"
         write_board(board, path)
         assert read_board(path) == board
-        assert [each.name for each in Path(folder).iterdir()] == ["board.json"]
+        assert [file.name for file in Path(folder).iterdir()] == ["board.json"]
 
 
 def cell(file: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = file["cells"]["injection/rnd"]["GCN"]["full"]
-    return found
+    entry: dict[str, Any] = file["cells"]["injection/rnd"]["GCN"]["full"]
+    return entry
 
 
 @pytest.fixture
@@ -111,9 +111,9 @@ def refused(message: str, path: Path) -> None:
 def test_a_changed_field_is_refused_or_changes_nothing(path: Path, how_many: int) -> None:
     """Such as a version of the release, which the digest does not cover."""
     file = json.loads(path.read_text())
-    found = [read_or_refused(path, raw) for raw in structural_mutants(file, how_many, seed=0)]
-    assert all(each in (None, replace(BOARD, name="made")) for each in found)
-    assert None in found
+    results = [read_or_refused(path, raw) for raw in structural_mutants(file, how_many, seed=0)]
+    assert all(result in (None, replace(BOARD, name="made")) for result in results)
+    assert None in results
 
 
 def test_the_board_of_another_dataset_under_a_datasets_name_is_an_error(tmp_path: Path) -> None:

@@ -37,14 +37,14 @@ BOARDS = published_datasets()
 def record(dataset: str) -> dict[str, Any]:
     """The board as it lies in the package, in percent."""
     path = files("grb_check").joinpath("ranking/paper_figures/leaderboards.json")
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))["boards"][dataset]
-    return found
+    board_record: dict[str, Any] = json.loads(path.read_text("utf-8"))["boards"][dataset]
+    return board_record
 
 
 def board(dataset: str) -> Board:
-    found = published_board(dataset)
-    assert found is not None
-    return found
+    published = published_board(dataset)
+    assert published is not None
+    return published
 
 
 def from_cells(dataset: str) -> Board:
@@ -61,11 +61,11 @@ def drawn(cells: Sequence[Cell], metric: Metric, rng: random.Random) -> tuple[fl
 
 def test_a_figure_of_table_17() -> None:
     """GRB, grb-aminer, TDGIA against GAT+AT, full: 67.69 +- 0.03; its weighted accuracy 67.73."""
-    found = board("grb-aminer")
-    cell = found.cells["injection/tdgia"]["GAT+AT"]["full"]
+    published = board("grb-aminer")
+    cell = published.cells["injection/tdgia"]["GAT+AT"]["full"]
     assert (cell.mean, cell.deviation) == (pytest.approx(0.6769), pytest.approx(0.0003))
-    assert found.printed["weighted"]["GAT+AT"]["full"].mean == pytest.approx(0.6773)
-    assert "Table 17" in found.about[0]
+    assert published.printed["weighted"]["GAT+AT"]["full"].mean == pytest.approx(0.6773)
+    assert "Table 17" in published.about[0]
 
 
 @pytest.mark.parametrize("dataset", BOARDS)
@@ -79,23 +79,23 @@ def test_summaries_of_defences_from_the_means(dataset: str) -> None:
         for level, cell in inner.items()
     ]
     for measure, defence, level, printed in printed_figures:
-        own = 100 * defence_summary(cells, defence, level, measure).mean  # type: ignore[arg-type]
+        summary = 100 * defence_summary(cells, defence, level, measure).mean  # type: ignore[arg-type]
         expected = 100 * printed.mean
-        assert expected <= own + ROUNDED
+        assert expected <= summary + ROUNDED
         if measure == "avg":
-            assert own == pytest.approx(expected, abs=ROUNDED)
+            assert summary == pytest.approx(expected, abs=ROUNDED)
         elif dataset in FROM_MEANS:
-            assert own == pytest.approx(expected, abs=FROM_MEANS[dataset])
+            assert summary == pytest.approx(expected, abs=FROM_MEANS[dataset])
 
 
 @pytest.mark.parametrize("dataset", sorted(set(BOARDS) - set(FROM_MEANS)))
 def test_misprinted_summaries_of_attacks_are_replaced(dataset: str) -> None:
     """Tables 13 and 14 print those of Table 15; the shipped ones follow from their own cells."""
-    kept = record(dataset)
-    assert "attack_summary" not in kept
-    for measure, rows in kept["attack_summary_from_means"].items():
+    board_record = record(dataset)
+    assert "attack_summary" not in board_record
+    for measure, rows in board_record["attack_summary_from_means"].items():
         for row, figures in rows.items():
             name = NO_ATTACK if row == "W/O Attack" else f"injection/{row.lower()}"
             for level, figure in zip(DIFFICULTIES, figures, strict=True):
-                own = 100 * attack_summary(board(dataset), name, level, measure).mean
-                assert own == pytest.approx(figure, abs=0.0051)
+                summary = 100 * attack_summary(board(dataset), name, level, measure).mean
+                assert summary == pytest.approx(figure, abs=0.0051)

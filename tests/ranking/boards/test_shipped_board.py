@@ -25,13 +25,13 @@ def test_the_shipped_board_is_of_the_bundled_dataset(tmp_path: Path) -> None:
     """Reference models under the attacks of GRB's leaderboards and of the suite `smoke`."""
     board = measured_board("synthetic-cora", tmp_path)
     assert board is not None
-    titles = {each.described: each.title for each in ZOO.values()}
-    here = {name: title for title, name in board.models.items() if name in titles}
-    assert len(here) >= 26
-    assert here.items() <= titles.items()
+    titles = {row.described: row.title for row in ZOO.values()}
+    shared = {name: title for title, name in board.models.items() if name in titles}
+    assert len(shared) >= 26
+    assert shared.items() <= titles.items()
     assert board.defences == tuple(board.models)
-    wanted = {"/".join(pair) for suite in ("smoke", "paper") for pair in SUITES[suite].attacks}
-    assert set(board.attacks) == wanted
+    expected = {"/".join(pair) for suite in ("smoke", "paper") for pair in SUITES[suite].attacks}
+    assert set(board.attacks) == expected
     assert board.difficulties == ("easy", "medium", "hard", "full")
     assert board.fingerprint == datasets.load(SOURCE).fingerprint()
     assert not any(line.startswith("left out") for line in board.about)
@@ -49,10 +49,10 @@ def test_a_new_model_or_a_new_version_is_reported_as_not_measured(
     new = ZooModel("shield", "defences.shield", "Shield", "a defence of tomorrow")
     raised = replace(ZOO["gat"], version=2)
     monkeypatch.setattr("grb_check.ranking.boards.board.ZOO", {**ZOO, "gat": raised, "shield": new})
-    found = find()
-    assert found.of == before.of
-    (board,) = found.of["synthetic-cora"]
+    boards = find()
+    assert boards.of == before.of
+    (board,) = boards.of["synthetic-cora"]
     assert not_measured(board) == ("GAT", "Shield")
-    assert found.notes == ("not measured on the leaderboard zoo of synthetic-cora: GAT, Shield",)
+    assert boards.notes == ("not measured on the leaderboard zoo of synthetic-cora: GAT, Shield",)
     listed = listing("leaderboards", lambda: Places(home=tmp_path), RegisteredNames())
     assert "not measured on zoo of synthetic-cora: GAT, Shield" in listed

@@ -78,22 +78,22 @@ class Reader(HTMLParser):
             self.text += data.strip("\n")
 
 
-def read(made: dict[str, Any]) -> Reader:
-    return Reader(page_text([view(made)]))
+def read(fields: dict[str, Any]) -> Reader:
+    return Reader(page_text([view(fields)]))
 
 
 def test_the_page_is_whole_and_needs_nothing_else() -> None:
     """Tags match, ids are unique, links have targets, nothing is loaded and nothing runs."""
     page = page_text([view(rich())])
-    found = Reader(page)
-    assert found.open == []
-    assert len(found.ids) == len(set(found.ids))
-    assert {link.removeprefix("#") for link in found.links} <= set(found.ids)
-    assert not {"script", "link", "img", "iframe", "object", "form"} & set(found.tags)
-    assert not [name for name in found.attributes if name.startswith("on") or name == "src"]
+    reader = Reader(page)
+    assert reader.open == []
+    assert len(reader.ids) == len(set(reader.ids))
+    assert {link.removeprefix("#") for link in reader.links} <= set(reader.ids)
+    assert not {"script", "link", "img", "iframe", "object", "form"} & set(reader.tags)
+    assert not [name for name in reader.attributes if name.startswith("on") or name == "src"]
     assert not re.search(r"url\(|@import|https?:", page)
-    assert all(header.get("scope") in ("col", "row") for header in found.headers)
-    assert {"header", "nav", "main", "footer", "h1"} <= set(found.tags)
+    assert all(header.get("scope") in ("col", "row") for header in reader.headers)
+    assert {"header", "nav", "main", "footer", "h1"} <= set(reader.tags)
 
 
 @pytest.mark.slow
@@ -102,23 +102,23 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
 def test_no_text_of_any_field_becomes_markup(texts: list[str]) -> None:
     """Hostile strings in all fields at once are shown literally, escaped exactly once."""
     hostile = [f"<x-y>{text}\"'" for text in texts]
-    made = msgspec.convert(with_texts(rich(), cycle(hostile)), RunRecord)
-    page = page_text([digest(made, hostile[0])])
-    found, harmless = Reader(page), read(rich())
-    assert set(found.tags) == set(harmless.tags)
-    assert set(found.attributes) == set(harmless.attributes)
+    run = msgspec.convert(with_texts(rich(), cycle(hostile)), RunRecord)
+    page = page_text([digest(run, hostile[0])])
+    reader, harmless = Reader(page), read(rich())
+    assert set(reader.tags) == set(harmless.tags)
+    assert set(reader.attributes) == set(harmless.attributes)
     assert not UNFIT.search(page)
-    assert all(fit(text) in found.text for text in hostile)
+    assert all(fit(text) in reader.text for text in hostile)
 
 
 def with_texts(value: Any, texts: Iterator[str]) -> Any:
     """Return the record with these texts in place of all free strings."""
     if isinstance(value, dict):
         return {
-            key: each if key in FIXED else with_texts(each, texts) for key, each in value.items()
+            key: item if key in FIXED else with_texts(item, texts) for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [with_texts(each, texts) for each in value]
+        return [with_texts(item, texts) for item in value]
     return next(texts) if isinstance(value, str) and value not in LITERALS else value
 
 
@@ -130,7 +130,7 @@ def test_a_run_without_cases_has_a_page() -> None:
 @pytest.mark.slow
 def test_400_cases_make_a_page_of_less_than_two_megabytes() -> None:
     """The page has every repeat of every case."""
-    made = many()
-    page = page_text([view(made)])
+    fields = many()
+    page = page_text([view(fields)])
     assert len(page.encode()) < 2_000_000
     assert len(set(re.findall(r'id="(case-\d+)"', page))) == 400

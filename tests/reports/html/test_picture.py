@@ -17,16 +17,18 @@ SHIELD = {"shield": Reference(clean=(0.9,), attacked=(0.75,))}
 
 def made(cell: str, attacked: float, model: str = "") -> Outcome:
     case = Case("synthetic-cora", *cell.split("/"), model)
-    found = outcome(
+    case_outcome = outcome(
         [(0.8, attacked)] * 2, [(0.8, 0.4)] * 2, case, model or "net", mlp=[(0.6, 0.6)] * 2
     )
-    return replace(found, shipped=SHIELD)
+    return replace(case_outcome, shipped=SHIELD)
 
 
 def picture(*outcomes: Outcome, max_drop: float = 0.25) -> Picture:
-    entries = [entry(each.case, each, Gate(max_drop=max_drop)) for each in outcomes]
-    (found,) = pictures(view(record(entries)))
-    return found
+    entries = [
+        entry(case_outcome.case, case_outcome, Gate(max_drop=max_drop)) for case_outcome in outcomes
+    ]
+    (drawn,) = pictures(view(record(entries)))
+    return drawn
 
 
 def accuracy(x: float) -> float:
@@ -36,8 +38,8 @@ def accuracy(x: float) -> float:
 def test_each_attack_has_a_row_under_its_difficulty_and_scenario() -> None:
     """In the order of the cases, whichever came first; models share the rows."""
     cells = ("hard/injection/pgd", "easy/modification/dice", "easy/injection/rnd")
-    found = picture(*(made(cell, 0.5, model) for model in ("a", "b") for cell in cells))
-    assert [row.label for row in found.rows] == [
+    result = picture(*(made(cell, 0.5, model) for model in ("a", "b") for cell in cells))
+    assert [row.label for row in result.rows] == [
         "easy, injection",
         "rnd",
         "easy, modification",
@@ -45,17 +47,17 @@ def test_each_attack_has_a_row_under_its_difficulty_and_scenario() -> None:
         "hard, injection",
         "pgd",
     ]
-    assert [len(row.dots) for row in found.rows] == [0, 2, 0, 2, 0, 2]
-    assert found.models == ["a", "b"]
-    heights = [row.y for row in found.rows]
+    assert [len(row.dots) for row in result.rows] == [0, 2, 0, 2, 0, 2]
+    assert result.models == ["a", "b"]
+    heights = [row.y for row in result.rows]
     assert heights == sorted(heights)
-    assert heights[-1] < found.height
+    assert heights[-1] < result.height
 
 
 def test_positions_are_accuracies() -> None:
     """Of the case, its limit, and other models under the same attack."""
-    found = picture(made("easy/injection/pgd", 0.5))
-    (_, row) = found.rows
+    result = picture(made("easy/injection/pgd", 0.5))
+    (_, row) = result.rows
     (dot,) = row.dots
     assert (accuracy(dot.attacked), accuracy(dot.clean)) == (0.5, 0.8)
     assert dot.limit is not None
@@ -68,7 +70,7 @@ def test_positions_are_accuracies() -> None:
     assert dot.interval is not None
     low, high = dot.interval
     assert low <= dot.attacked <= high
-    assert [accuracy(x) for _, x in found.steps] == [0, 0.25, 0.5, 0.75, 1]
+    assert [accuracy(x) for _, x in result.steps] == [0, 0.25, 0.5, 0.75, 1]
 
 
 def test_what_is_unknown_has_no_mark_and_cases_without_figures_no_dot() -> None:
@@ -85,9 +87,9 @@ def test_the_budgets_of_an_attack_are_joined() -> None:
     cells = [
         f"easy/modification/{name}" for name in ("prbcd+budget=0.1", "dice", "prbcd+budget=0.05")
     ]
-    found = picture(*(made(cell, 0.3, model) for model in ("a", "b") for cell in cells))
-    rows = {row.label: row for row in found.rows}
+    result = picture(*(made(cell, 0.3, model) for model in ("a", "b") for cell in cells))
+    rows = {row.label: row for row in result.rows}
     few, more = rows["prbcd at 0.05"], rows["prbcd at 0.1"]
     assert few.y < more.y
     joined = [(few.dots[0].attacked, few.y), (more.dots[0].attacked, more.y)]
-    assert found.curves == [(0, joined), (1, joined)]
+    assert result.curves == [(0, joined), (1, joined)]
