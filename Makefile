@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PACKAGE := $(VENV)/package
-USES_PYTEST := running usage_errors own_tests known_failures lost_cells report_files
+USES_PYTEST := running usage_errors user_tests known_failures lost_cells report_files
 # Without workers, whole runs and large graphs: a few minutes for each Python.
 PORTABLE := tests/attacks tests/cases tests/cli tests/datasets tests/failures tests/files \
 	tests/gradients tests/settings tests/user_code tests/victims tests/plugin/test_users_models.py

@@ -42,7 +42,7 @@ from torch_geometric.nn import GCNConv
 
 from benchmarks.memory import peak_mib, reset_peak
 from grb_check import SelfTrained, datasets
-from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.threat import Perturbation, verify
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
@@ -210,9 +210,9 @@ def measured(
     name = "metattack" if attack in PEERS else attack
     case = Case(source.name, "full", "poisoning", f"{name}+budget={budget}")
     trial = replace(evaluator.trials(source, case)[0], seed=seed)
-    data, targets = trial.own.dataset, trial.threat.targets
+    data, targets = trial.harness.dataset, trial.threat.targets
     with threads_for(data.num_nodes):
-        evaluator.trials(source, case)[0].own.surrogate("gcn")
+        evaluator.trials(source, case)[0].harness.surrogate("gcn")
         reset_peak()
         start = time.perf_counter()
         if attack == "published":

@@ -21,7 +21,7 @@ from grb_check.cases.suites import SUITES
 from grb_check.datasets.formats.bundled import GRAPH
 from grb_check.errors import GradientError
 from grb_check.evaluation.evaluator import Evaluator, threads_for
-from grb_check.evaluation.packed import wanted_by
+from grb_check.evaluation.packed import requests_of
 from grb_check.evaluation.repeats import reference_scores
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import (
@@ -52,7 +52,7 @@ def trials(store: Store) -> Iterator[tuple[Case, Trial]]:
         for attack in SUITE.attacks:
             case = Case(GRAPH, level, *attack)
             (trial,) = evaluator.trials(source, case)
-            with threads_for(trial.own.dataset.num_nodes), restored():
+            with threads_for(trial.harness.dataset.num_nodes), restored():
                 yield case, trial
 
 
@@ -60,7 +60,7 @@ def perturbations() -> Iterator[tuple[PerturbationRequest, Perturbation | Gradie
     """All black-box perturbations that the cases may need, none of which is taken from a store."""
     requests: set[PerturbationRequest] = set()
     for _, trial in trials(Store(None)):
-        for request, request_trial in wanted_by(trial).items():
+        for request, request_trial in requests_of(trial).items():
             if request in requests:
                 continue
             requests.add(request)
@@ -75,8 +75,8 @@ def references(store: Store) -> Iterator[tuple[str, dict[str, Reference]]]:
     for case, trial in trials(store):
         methods = ("adaptive",) if trial.attack.knowledge == "white-box" else ()
         attacked_by = [AttackedBy(attack=case.attack, methods=methods)]
-        kinds = references_on(trial.own.dataset)
-        trial.own.trainings = TRAININGS
+        kinds = references_on(trial.harness.dataset)
+        trial.harness.trainings = TRAININGS
         by_training: list[dict[str, Scores]] = []
         for seed in range(TRAININGS):
             by_training.append(reference_scores([trial], seed, attacked_by, kinds))

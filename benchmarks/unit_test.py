@@ -37,7 +37,7 @@ from torch_geometric.utils import to_undirected
 
 from grb_check import datasets
 from grb_check.attacks.budgets import threat_of
-from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.names import with_budget
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.registry import describe

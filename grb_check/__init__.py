@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from grb_check.evaluation.evaluator import evaluate
-    from grb_check.execution.run import run
     from grb_check.gate.limits import Gate, judge
+    from grb_check.runs.run import run
     from grb_check.training.adversarial import AdversarialSettings, adversarial_training
     from grb_check.training.nodes import TrainingSettings
     from grb_check.training.structural_adversarial import (

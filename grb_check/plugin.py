@@ -146,7 +146,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.when == "call" and report.failed and RESULT in item.stash:
-        _tell_evidence(item, report)
+        _report_evidence(item, report)
     if report.when == "teardown" and RESULT in item.stash:
         del item.stash[RESULT]  # perturbations; items live as long as the session
     if RECORD in item.stash:
@@ -223,7 +223,7 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
 def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) -> Outcome:
     """The figures of the case of this test, for which the model is built, trained and attacked."""
     run = _run(request.config)
-    with _short_errors(), _told_if_lost(request.node):
+    with _short_errors(), _marking_lost(request.node):
         result = run.runner.evaluate(grb_case, grb_model, request.node)
     request.node.stash[MODEL] = grb_model
     _book(request.node, result)
@@ -236,7 +236,7 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
     from grb_check.reports.junit import verdict_properties
 
     run = _run(request.config)
-    with _short_errors(), _told_if_lost(request.node):  # references may be attacked
+    with _short_errors(), _marking_lost(request.node):  # references may be attacked
         verdict, result = run.runner.judged(
             request.node.nodeid, request.node.stash[RESULT], run.cases
         )
@@ -291,7 +291,7 @@ def _keep(item: pytest.Item, verdict: Verdict | None) -> SavedFailure | None:
     return saved
 
 
-def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
+def _report_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
     """Add a section to the report of a failed test: the counter-example in full, or, for a test of
     the user, how to replay it. JUnit files show sections named stdout."""
     judged = item.stash[RECORD].get("verdict")
@@ -339,7 +339,7 @@ def _usage_errors() -> Iterator[None]:
 
 
 @contextmanager
-def _told_if_lost(item: pytest.Item) -> Iterator[None]:
+def _marking_lost(item: pytest.Item) -> Iterator[None]:
     """Note in the record of a test that its case was lost, which is no verdict."""
     from grb_check.errors import LostError
 

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks import registry
-from grb_check.attacks.links.links import random_links
+from grb_check.attacks.injection.shared.links import random_links
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat

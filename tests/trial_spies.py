@@ -17,7 +17,7 @@ from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation import surrogates
-from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict
+from grb_check.evaluation.harness_models import HarnessModels, TrainedModel, predict
 from grb_check.evaluation.trials import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.store.store import Store
@@ -106,7 +106,7 @@ def ready(noise: float = 0.0) -> TrainedModel:
 
 
 def trial(attack: object, folder: Path | None = None, dataset: Dataset = DATASET) -> Trial:
-    models = OwnModels(dataset, dataset.fingerprint(), Store(folder), CPU)
+    models = HarnessModels(dataset, dataset.fingerprint(), Store(folder), CPU)
     return Trial(models, attack, THREAT, CASE, 0)  # type: ignore[arg-type]
 
 

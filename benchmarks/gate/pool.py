@@ -27,7 +27,7 @@ from grb_check.cases.case import DIFFICULTIES, Case, expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
 from grb_check.evaluation.evaluator import resolve_device, threads_for
-from grb_check.evaluation.own_models import OwnModels, TrainedModel, TrainedVictims
+from grb_check.evaluation.harness_models import HarnessModels, TrainedModel, TrainedVictims
 from grb_check.evaluation.trials import Trial, on_surrogates, right_after, right_before
 from grb_check.store.store import Store
 from grb_check.user_code.randomness import isolated_randomness
@@ -114,7 +114,11 @@ class _Attacked:
     """Every case under every attack seed, for any model."""
 
     def __init__(
-        self, user_models: OwnModels, source: datasets.Source, cases: list[Case], attack_seeds: int
+        self,
+        user_models: HarnessModels,
+        source: datasets.Source,
+        cases: list[Case],
+        attack_seeds: int,
     ) -> None:
         self._own = user_models
         self._source = source
@@ -154,6 +158,6 @@ class _Attacked:
         return Trial(self._own, attack, threat, case, seed)
 
 
-def _own_models(source: datasets.Source, store: Store) -> OwnModels:
+def _own_models(source: datasets.Source, store: Store) -> HarnessModels:
     dataset = datasets.load(source)
-    return OwnModels(dataset, dataset.fingerprint(), store, resolve_device("cpu"))
+    return HarnessModels(dataset, dataset.fingerprint(), store, resolve_device("cpu"))

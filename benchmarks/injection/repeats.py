@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.injection.arena import threat
 from benchmarks.rows import Row, markdown
 from benchmarks.victims import load_dataset, raw_gcn
-from grb_check.attacks.links.links import random_links
+from grb_check.attacks.injection.shared.links import random_links
 from grb_check.attacks.objectives import tanh_margin
 from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.alternating import RowWise, injected_logits

@@ -27,7 +27,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.metrics import weighted_lowest
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.evaluator import threads_for
-from grb_check.evaluation.own_models import OwnModels, predict
+from grb_check.evaluation.harness_models import HarnessModels, predict
 from grb_check.evaluation.trials import Trial, on_surrogates
 from grb_check.gradients.victim import Victim
 from grb_check.store.store import Store
@@ -67,7 +67,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def _graphs(dataset: Dataset, store: Store, seed: int) -> dict[str, Data]:
     """Return the clean graph and the attacked ones of a repeat."""
-    models = OwnModels(dataset, dataset.fingerprint(), store, CPU)
+    models = HarnessModels(dataset, dataset.fingerprint(), store, CPU)
     threat = threat_for(dataset, "full", "injection")
     graphs = {"clean": dataset.graph}
     for name in ATTACKS:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import torch
 
-from grb_check.attacks.edges.edge_set import degrees_of, local_budgets, mask_of
+from grb_check.attacks.modification.shared.edge_set import degrees_of, local_budgets, mask_of
 from grb_check.attacks.names import split_budget
 from grb_check.attacks.registry import MOST_POISONED, is_targeted, local_budget_of, source_of
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING, Scenario

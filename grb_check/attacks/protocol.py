@@ -77,12 +77,12 @@ class ChangedLogits:
 
     Attributes:
         owner: int64 [q], ascending, of which candidate.
-        place: int64 [q], position among the targets; each once in a candidate.
+        position: int64 [q], position among the targets; each once in a candidate.
         logits: float [q, c], of that target under that candidate.
     """
 
     owner: Tensor
-    place: Tensor
+    position: Tensor
     logits: Tensor
 
 

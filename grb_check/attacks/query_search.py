@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
 from grb_check.attacks.scenarios import INJECTION, Scenario
 from grb_check.attacks.threat import Perturbation
 

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from grb_check.attacks import names
-from grb_check.attacks.own_attacks import OwnAttack, check
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING
+from grb_check.attacks.user_attacks import UserAttack, check
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def load_attack(
             user_attacks[pair], names.read_modifiers(user_attacks[pair], name, label), label
         )
         check(attack, f"attack {scenario}/{name}")
-        return OwnAttack(attack)
+        return UserAttack(attack)
     attack = _built_in(*pair)
     known = {key: value for key, value in defaults.items() if names.has_setting(attack, key)}
     return names.with_settings(attack, known | names.read_modifiers(attack, name, label), label)
@@ -308,7 +308,7 @@ def describe(attack: Attack) -> str | None:
         than numbers, strings, booleans, None and tuples of them: a change of its output could go
         unnoticed, so that it is never stored.
     """
-    plain = attack.attack if isinstance(attack, OwnAttack) else attack
+    plain = attack.attack if isinstance(attack, UserAttack) else attack
     version = getattr(plain, "version", None)
     if version is None or not is_dataclass(plain):
         return None
@@ -325,7 +325,7 @@ def describe(attack: Attack) -> str | None:
         }
         values = {key: value for key, value in values.items() if value != usual[key]}
         if "polish" in values:
-            from grb_check.attacks.edges.answer_search import VERSION  # needs torch
+            from grb_check.attacks.modification.shared.answer_search import VERSION  # needs torch
 
             values["search"] = VERSION
     else:

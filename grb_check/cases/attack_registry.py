@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from grb_check.attacks import own_attacks
+from grb_check.attacks import user_attacks
 from grb_check.attacks.names import WORST, base_name, split_names
 from grb_check.attacks.registry import Pair, attack_names, canonical_name, source_of
 from grb_check.attacks.scenarios import MODIFICATION, POISONING, SCENARIOS
@@ -32,7 +32,7 @@ class AttackRegistry:
     """
 
     def __init__(self, registered: Mapping[str, tuple[str, str]] = _NOTHING) -> None:
-        self.own: dict[Pair, Attack] = {}
+        self.user_attacks: dict[Pair, Attack] = {}
         self._registered = registered
         self._found: dict[Pair, object] = {}  # users' objects as they were given
         self._texts: dict[Pair, str] = {}  # by which they were named
@@ -44,7 +44,7 @@ class AttackRegistry:
             UsageError: it is not an attack, or its name is taken.
         """
         label = f"attack {getattr(attack, '__name__', type(attack).__name__)}"
-        return self._enter(attack, own_attacks.made(attack, label), label)
+        return self._enter(attack, user_attacks.made(attack, label), label)
 
     def select(
         self, names: Iterable[str], scenarios: Sequence[str] = SCENARIOS
@@ -118,12 +118,12 @@ class AttackRegistry:
         return tuple(self._resolve(name)) if base_name(name) in known else ()
 
     def _known(self) -> tuple[Pair, ...]:
-        return (*known_attacks(), *self.own)
+        return (*known_attacks(), *self.user_attacks)
 
     def _replayed(self) -> tuple[Pair, ...]:
         """Poisoning by attacks of other scenarios, and `worst`: only full names stand for them."""
         known = self._known()
-        modifications = [name for kind, name in self.own if kind == MODIFICATION]
+        modifications = [name for kind, name in self.user_attacks if kind == MODIFICATION]
         built_in = [name for _, name in attack_names()]
         every = dict.fromkeys((POISONING, name) for name in (*built_in, *modifications, WORST))
         return tuple(pair for pair in every if pair not in known)
@@ -137,8 +137,8 @@ class AttackRegistry:
         base = base_name(name)
         pairs = [self._from_path(base)] if ":" in base else self._named(base)
         for pair in pairs:
-            source = source_of(*pair, self.own)
-            if source in self.own:
+            source = source_of(*pair, self.user_attacks)
+            if source in self.user_attacks:
                 text = base if ":" in base else base.rpartition("/")[2]
                 self._texts.setdefault(source, text)  # the first one imported it
         modifiers = name[len(base) :]
@@ -146,7 +146,7 @@ class AttackRegistry:
         refused: list[UsageError] = []
         for scenario, plain in pairs:
             try:
-                full = canonical_name(scenario, f"{plain}{modifiers}", self.own)
+                full = canonical_name(scenario, f"{plain}{modifiers}", self.user_attacks)
                 canonical.append((scenario, full))
             except UsageError as error:
                 refused.append(error)
@@ -165,20 +165,20 @@ class AttackRegistry:
 
     def _offered(self) -> tuple[str, ...]:
         """Names that packages and plugins offer, which are imported only when they are named."""
-        return (*own_attacks.entry_point_names(), *self._registered)
+        return (*user_attacks.entry_point_names(), *self._registered)
 
     def _enter_offered(self, name: str) -> None:
         if name in self._registered:
             path, plugin = self._registered[name]
             label = f"attack {name!r} of plugin {plugin}"
-            result, attack = own_attacks.registered(name, path, label)
+            result, attack = user_attacks.registered(name, path, label)
         else:
-            label = f"attack {name!r} of the entry points {own_attacks.GROUP}"
-            result, attack = own_attacks.from_entry_point(name)
+            label = f"attack {name!r} of the entry points {user_attacks.GROUP}"
+            result, attack = user_attacks.from_entry_point(name)
         self._enter(result, attack, label)
 
     def _from_path(self, path: str) -> Pair:
-        return self._enter(*own_attacks.from_path(path), f"attack {path!r}")
+        return self._enter(*user_attacks.from_path(path), f"attack {path!r}")
 
     def _enter(self, user_object: object, attack: Attack, label: str) -> Pair:
         pair = (attack.scenario, attack.name)
@@ -192,5 +192,5 @@ class AttackRegistry:
                 f"{label} has the name of another attack of this run, {'/'.join(pair)}; give it "
                 f"another"
             )
-        self.own.setdefault(pair, attack)
+        self.user_attacks.setdefault(pair, attack)
         return pair

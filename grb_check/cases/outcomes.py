@@ -105,7 +105,6 @@ class Measurement:
             search by queries, because the victim gives no gradient; `black-box`: the attack of a
             black-box case, made on a surrogate.
         diagnostics: reasons to doubt that the attack was strong enough.
-        late: the same, found at the end of the run, when the case had been judged.
         member: of `worst`: the strongest attack.
         per_target: of `worst`: the fraction of targets that stay right under every attack.
         pretrained: whether nothing was trained: the victim is declared as finished, or has no
@@ -124,7 +123,6 @@ class Measurement:
     notes: tuple[str, ...] = ()
     method: Method = "black-box"
     diagnostics: tuple[Finding, ...] = ()
-    late: tuple[Finding, ...] = ()
     member: str = ""
     per_target: float | None = None
     pretrained: bool = False
@@ -297,17 +295,7 @@ class Outcome:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The finding of each diagnostic that is farthest from its limit, over all repeats."""
-        return _farthest([*self.judged_findings, *self.late_findings])
-
-    @property
-    def judged_findings(self) -> tuple[Finding, ...]:
-        """Those that were known when the case was judged."""
         return _farthest(finding for repeat in self.repeats for finding in repeat.diagnostics)
-
-    @property
-    def late_findings(self) -> tuple[Finding, ...]:
-        """Those that were not."""
-        return _farthest(finding for repeat in self.repeats for finding in repeat.late)
 
     @property
     def seconds(self) -> float:
@@ -373,27 +361,6 @@ class RepeatResult:
     warnings: tuple[str, ...]
     attacked_by: tuple[AttackedBy, ...]
     perturbation: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunPerturbation:
-    """A perturbation of a run.
-
-    Attributes:
-        case: that it was made in.
-        knows_model: whether it was made on the model of that case; else on a surrogate.
-        perturbation: see `perturbation_bytes`.
-    """
-
-    case: Case
-    knows_model: bool
-    perturbation: bytes
-
-    def is_foreign(self, case: Case) -> bool:
-        """Whether it attacks the targets of a case, and was not made on the case's model."""
-        same = (case.dataset, case.difficulty, case.scenario)
-        alike = (self.case.dataset, self.case.difficulty, self.case.scenario) == same
-        return alike and not (self.knows_model and self.case.model == case.model)
 
 
 def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outcome:

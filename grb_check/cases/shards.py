@@ -34,7 +34,7 @@ class ShardPlan:
 
     Attributes:
         cases: of the whole run.
-        own: cases that run here; all of them if the run is not divided.
+        part: cases that run here; all of them if the run is not divided.
         shard: this shard; None if the run is not divided.
         digest: of the partition, equal for runs that were divided alike; empty if the run is not
             divided.
@@ -42,7 +42,7 @@ class ShardPlan:
     """
 
     cases: tuple[Case, ...] = ()
-    own: tuple[Case, ...] = ()
+    part: tuple[Case, ...] = ()
     shard: Shard | None = None
     digest: str = ""
     deselected: tuple[str, ...] = ()
@@ -72,12 +72,12 @@ def plan(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float
         seconds: durations of cases by id; see `cut`.
     """
     if shard is None:
-        return ShardPlan(cases=tuple(cases), own=tuple(cases))
+        return ShardPlan(cases=tuple(cases), part=tuple(cases))
     shares = cut([case.id for case in cases], seconds, shard.count)
     mine = set(shares[shard.index - 1])
     return ShardPlan(
         cases=tuple(cases),
-        own=tuple(case for case in cases if case.id in mine),
+        part=tuple(case for case in cases if case.id in mine),
         shard=shard,
         digest=hashlib.sha256(json.dumps(shares).encode()).hexdigest(),
     )

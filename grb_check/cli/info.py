@@ -48,7 +48,7 @@ def statistics(dataset: Dataset) -> list[str]:
     is_published = any(figure.expected for figure in figures)
     low, high = dataset.raw_feature_range
     rows = [
-        [figure.name, figure.found, figure.expected, "" if figure.agrees else "differs"]
+        [figure.name, figure.actual, figure.expected, "" if figure.agrees else "differs"]
         for figure in figures
     ]
     rows.append(["raw features", f"{low:.2f} .. {high:.2f}", "", ""])

@@ -17,9 +17,9 @@ from grb_check.datasets.dataset import digest
 from grb_check.errors import DataError, GradientError, UsageError, count
 from grb_check.evaluation.evaluator import Evaluator, threads_for
 from grb_check.evaluation.fallbacks import black_box_trials
-from grb_check.evaluation.packed import wanted_by
+from grb_check.evaluation.packed import requests_of
 from grb_check.evaluation.repeats import described
-from grb_check.evaluation.trials import Trial, describe_threat, on_surrogates, wanted_of
+from grb_check.evaluation.trials import Trial, describe_threat, on_surrogates, request_of
 from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS, measured_with
 from grb_check.reports.record import RunRecord, environment_of
 from grb_check.store.pack import Pack, PerturbationRequest, write_pack
@@ -73,7 +73,7 @@ def write(making: PackSources, path: Path) -> Pack:
     except UsageError as error:
         raise UsageError(f"{error}; name your own attacks with --attack") from None
     evaluator = Evaluator(
-        store=open_store(making.store), device=making.device, attacks=registry.own
+        store=open_store(making.store), device=making.device, attacks=registry.user_attacks
     )
     try:
         return write_pack(path, _all(making, evaluator, outcomes))
@@ -113,10 +113,10 @@ def _all(
         requested = {
             key: black_box
             for trial in trials
-            for key, black_box in wanted_by(trial).items()
+            for key, black_box in requests_of(trial).items()
             if key not in digests
         }
-        with threads_for(trials[0].own.dataset.num_nodes), restored():
+        with threads_for(trials[0].harness.dataset.num_nodes), restored():
             for key, trial in requested.items():
                 try:
                     perturbation = on_surrogates(trial)[0]
@@ -172,7 +172,7 @@ def _trials(
     """
     case = outcome.case
     trials = evaluator.trials(source, case, selected)
-    fingerprint = trials[0].own.fingerprint
+    fingerprint = trials[0].harness.fingerprint
     if fingerprint != outcome.dataset:
         raise DataError(
             f"dataset {source.name} is not that of the run: its fingerprint is {fingerprint[:16]}, "
@@ -207,7 +207,7 @@ def _as_recorded(
         return True
     names = [without_budgets(trial.case.attack) for trial in trials]
     trial = trials[names.index(repeat.member) if repeat.member in names else 0]
-    requested = wanted_of(replace(black_box_trials(trial)[0], seed=repeat.seed))
+    requested = request_of(replace(black_box_trials(trial)[0], seed=repeat.seed))
     return digests[requested] == repeat.perturbation
 
 

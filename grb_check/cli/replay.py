@@ -40,7 +40,7 @@ from grb_check.failures import evidence
 from grb_check.failures.evidence import Evidence, SavedModel, SavedRepeat
 from grb_check.files.versions import versions
 from grb_check.settings.model_specs import read_models
-from grb_check.user_code.revisions import find_revision, is_own, not_of, remove_stale, worktree
+from grb_check.user_code.revisions import belongs_to, find_revision, not_of, remove_stale, worktree
 
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
@@ -143,7 +143,7 @@ def _replay_at(options: argparse.Namespace) -> int:
         options.grb_dataset = datasets.anchored(options.grb_dataset, cwd)
     remove_stale(top)
     with worktree(revision) as folder:
-        sys.path[:] = [entry for entry in places if not is_own(top, Path(entry))]
+        sys.path[:] = [entry for entry in places if not belongs_to(top, Path(entry))]
         below = folder / cwd.relative_to(top)
         below.mkdir(parents=True, exist_ok=True)
         try:

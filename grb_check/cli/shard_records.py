@@ -79,7 +79,7 @@ def joined_plan(parts: Sequence[PartRecord], rows: Sequence[CaseRecord]) -> Shar
     planned = tuple(case for case in named if case is not None)
     return ShardPlan(
         cases=planned,
-        own=planned,
+        part=planned,
         deselected=tuple(case.id for case in planned if case.id in left_out),
     )
 

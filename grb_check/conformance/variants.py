@@ -20,7 +20,7 @@ from torch_geometric.utils import subgraph
 from grb_check.conformance.model import BrokenPropertyError, CheckedModel, NotApplicableError
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import ModelError
-from grb_check.training.building import own_training, run_training
+from grb_check.training.building import builtin_training, run_training
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.probed import Probed, probed_adapter
 from grb_check.victims.wrappers import module_of
@@ -55,7 +55,7 @@ def _trained(model: CheckedModel, shift: int) -> nn.Module:
     if not isinstance(model.dataset, Dataset) or subject.finished:
         raise NotApplicableError("it is not trained here on a graph with labels of nodes")
     built = subject.build(model.dataset, 0, model.device)
-    fit = own_training(built, model.dataset, subject.name)
+    fit = builtin_training(built, model.dataset, subject.name)
     if fit is None:
         raise NotApplicableError("it has no fit of its own, and is shown no other labels")
     view, validation = (part.to(model.device) for part in _views(model.dataset, shift))
@@ -65,7 +65,7 @@ def _trained(model: CheckedModel, shift: int) -> nn.Module:
     except ModelError as error:
         raise NotApplicableError(f"fit fails on a part of the graph: {error}") from error
     module = module_of(built)
-    assert isinstance(module, nn.Module)  # checked by own_training
+    assert isinstance(module, nn.Module)  # checked by builtin_training
     return module
 
 

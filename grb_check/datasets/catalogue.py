@@ -76,7 +76,7 @@ def find_original(spec: str, places: Places) -> Source:
     looked: list[Source] = []
     for source in _candidates(request, places):
         if source.pending or not source.missing():
-            return replace(source, places=places, asked=spec)
+            return replace(source, places=places, given=spec)
         looked.append(source)
     raise UsageError(_not_found(request, places, looked))
 
@@ -202,7 +202,7 @@ def _is_path(text: str) -> bool:
 
 
 def _not_found(request: DatasetRequest, places: Places, looked: list[Source]) -> str:
-    spec = request.asked
+    spec = request.given
     if request.path is not None:
         if looked:
             nearest = min(looked, key=_share_missing)

@@ -51,7 +51,7 @@ def accept(source: Source) -> str:
     with source.format.prepared(source) as prepared:
         stamps = {name: lock.stamp(path) for name, path in prepared.format.files(prepared).items()}
         if not stamps:
-            raise UsageError(f"dataset {source.asked}: there are no files to record checksums of")
+            raise UsageError(f"dataset {source.given}: there are no files to record checksums of")
         _checked(prepared)
         lock.record(prepared.lock_key, stamps, source.places.home, origin=prepared.origin)
         return prepared.lock_key
@@ -88,7 +88,7 @@ def _checked(source: Source) -> Dataset | GraphSet:
 def lock_command(source: Source) -> str:
     """Return the command with which a user accepts that the files have changed."""
     places = source.places
-    words = ["lock", source.asked, *(f"--data={folder}" for folder in places.folders)]
+    words = ["lock", source.given, *(f"--data={folder}" for folder in places.folders)]
     if places.home != data_home():
         words.append(f"--into={places.home}")
     return f"run: python -m grb_check {command_line(words)}"

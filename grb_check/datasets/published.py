@@ -30,13 +30,13 @@ class PublishedFigure:
 
     Attributes:
         name: of the figure, for reports.
-        found: value of the loaded dataset, as text.
+        actual: value of the loaded dataset, as text.
         expected: the published values that are accepted, as text; empty if none is published.
         agrees: whether `found` is one of them, up to the printed precision.
     """
 
     name: str
-    found: str
+    actual: str
     expected: str
     agrees: bool
 
@@ -116,7 +116,7 @@ def compare(dataset: Dataset) -> tuple[PublishedFigure, ...]:
 def deviations(dataset: Dataset) -> str:
     """Return a text of the figures that differ, expected and found; empty if none does."""
     return "; ".join(
-        f"{figure.name}: expected {figure.expected}, found {figure.found}"
+        f"{figure.name}: expected {figure.expected}, found {figure.actual}"
         for figure in compare(dataset)
         if not figure.agrees
     )
@@ -158,7 +158,7 @@ def _split_sizes(dataset: Dataset, is_published: bool) -> list[PublishedFigure]:
         expected = f"{planned:,}" if is_published else ""
         figures.append(
             PublishedFigure(
-                name=f"{part} nodes", found=f"{result:,}", expected=expected, agrees=agrees
+                name=f"{part} nodes", actual=f"{result:,}", expected=expected, agrees=agrees
             )
         )
     return figures
@@ -167,7 +167,7 @@ def _split_sizes(dataset: Dataset, is_published: bool) -> list[PublishedFigure]:
 def _count(name: str, actual: int, expected: int | None) -> PublishedFigure:
     text = "" if expected is None else f"{expected:,}"
     agrees = expected is None or actual == expected
-    return PublishedFigure(name=name, found=f"{actual:,}", expected=text, agrees=agrees)
+    return PublishedFigure(name=name, actual=f"{actual:,}", expected=text, agrees=agrees)
 
 
 def _decimal(
@@ -175,7 +175,7 @@ def _decimal(
 ) -> PublishedFigure:
     text = " or ".join(f"{value:.2f}" for value in expected or ())
     agrees = expected is None or any(abs(actual - value) <= slack for value in expected)
-    return PublishedFigure(name=name, found=f"{actual:.2f}", expected=text, agrees=agrees)
+    return PublishedFigure(name=name, actual=f"{actual:.2f}", expected=text, agrees=agrees)
 
 
 @cache

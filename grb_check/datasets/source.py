@@ -92,13 +92,13 @@ class DatasetRequest:
     """A dataset as the user named it.
 
     Attributes:
-        asked: the whole text.
+        given: the whole text.
         name: the part before `=`, empty if there is none.
         text: the rest: a name, a path, or anything else that a format understands.
         path: `text` as a path, None if it is not a path.
     """
 
-    asked: str
+    given: str
     name: str
     text: str
     path: Path | None
@@ -112,7 +112,7 @@ class DatasetRequest:
         if self.name or NAME.fullmatch(default):
             return self.name or default
         raise UsageError(
-            f"dataset {self.asked!r}: a dataset name has up to {MAX_NAME} letters, digits, '.', "
+            f"dataset {self.given!r}: a dataset name has up to {MAX_NAME} letters, digits, '.', "
             f"'_' and '-' only; {default!r} does not fit: give it another name as name=path"
         )
 
@@ -130,7 +130,7 @@ class Source:
         key: what the lock file calls it; empty for `origin`.
         pending: its files are downloaded or generated at the first use, or unknown before that.
         places: where it was looked for.
-        asked: the text that the user wrote.
+        given: the text that the user wrote.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Source:
     key: str = ""
     pending: bool = False
     places: Places = field(default_factory=Places)
-    asked: str = ""
+    given: str = ""
 
     @property
     def of_graphs(self) -> bool:
@@ -160,7 +160,7 @@ class Source:
 
         So are a user's own data, which a model may have been trained on, and sets of graphs.
         """
-        return self.format.own or self.of_graphs
+        return self.format.of_users or self.of_graphs
 
     @property
     def split(self) -> SplitRule | None:
@@ -245,7 +245,7 @@ class Format:
         suffixes: of single files, in lower case and with the dot.
         prefix: of texts that name datasets of this format, such as `pyg:`.
         of_graphs: whether its datasets are sets of graphs.
-        own: whether its datasets are a user's own, and no benchmark's.
+        of_users: whether its datasets are a user's own, and no benchmark's.
         tells_graphs: tells which of its datasets are sets of graphs, if it has both kinds. Raises
             what `read` raises.
     """
@@ -260,7 +260,7 @@ class Format:
     suffixes: tuple[str, ...] = ()
     prefix: str = ""
     of_graphs: bool = False
-    own: bool = False
+    of_users: bool = False
     tells_graphs: Callable[[Source], bool] | None = None
 
 

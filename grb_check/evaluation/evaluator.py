@@ -1,11 +1,4 @@
-"""Attack a model and measure it: model + case -> Outcome. Does not depend on pytest.
-
-Perturbations that were made for other models, tried on a model whose attackers know it.
-
-An attack that knows the model should be at least as strong. Where one made on another model is
-stronger, the gradients of the model mislead (Carlini et al. 2019, "On Evaluating Adversarial
-Robustness", section 4.8): the diagnostic `transfer-stronger`.
-"""
+"""Attack a model and measure it: model + case -> Outcome. Does not depend on pytest."""
 
 from __future__ import annotations
 
@@ -15,34 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import torch
 
 from grb_check import datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair
 from grb_check.attacks.scenarios import POISONING
-from grb_check.attacks.threat import Perturbation, verify
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats
 from grb_check.cases.outcomes import (
     CaseFacts,
-    Finding,
     Outcome,
     RepeatResult,
-    RunPerturbation,
     outcome_of,
 )
 from grb_check.datasets.dataset import AnyDataset
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
-from grb_check.errors import BudgetError, UsageError, choose, chosen, count
-from grb_check.evaluation import diagnostics
-from grb_check.evaluation.own_models import DatasetCache, TrainedModel, load_cache
+from grb_check.errors import UsageError, choose, chosen
+from grb_check.evaluation.harness_models import DatasetCache, TrainedModel, load_cache
 from grb_check.evaluation.packed import check_pack
-from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.evaluation.repeats import Progress, described, measure_repeat, plan, reference_scores
 from grb_check.evaluation.surrogates import first_on, references_on
-from grb_check.evaluation.trials import Right, Trial, describe_threat, facts_of, right_after
+from grb_check.evaluation.trials import Trial, facts_of
 from grb_check.files.versions import PACK, measured_with
 from grb_check.store.pack import Pack, open_pack
 from grb_check.store.place import open_store, place_of
@@ -88,71 +75,6 @@ def threads_for(num_nodes: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def stronger_transfers(
-    victim: TrainedModel,
-    trials: Mapping[Case, Trial],
-    rights: Mapping[Case, bytes],
-    perturbations: Sequence[RunPerturbation],
-) -> dict[Case, Finding]:
-    """Return a finding for each case of whose threat another model's perturbation is stronger.
-
-    Clearly stronger than every attack on the model itself under that threat: beside a stronger
-    attack of the run a weaker one is no news. A perturbation is tried under every threat that
-    allows it, which takes one call of the model.
-
-    Args:
-        victim: of one repeat.
-        trials: of its cases whose attackers know it, in that repeat.
-        rights: which targets stay right under the perturbation that was counted, packed bits.
-        perturbations: in the same repeat.
-    """
-    tried: dict[tuple[int, bytes], Right] = {}  # by perturbation and targets
-    result: dict[Case, Finding] = {}
-    for cases in _by_threat(trials):
-        case, trial = cases[0], trials[cases[0]]
-        targets = trial.threat.targets.cpu().numpy().tobytes()
-        stays = min((_unpacked(rights[case], trial) for case in cases), key=np.count_nonzero)
-        for number, candidate in enumerate(perturbations):
-            if not any(map(candidate.is_foreign, cases)):
-                continue
-            perturbation = from_bytes(candidate.perturbation)
-            if not _fits(perturbation, trial):
-                continue
-            if (number, targets) not in tried:
-                tried[number, targets] = right_after(trial, victim, perturbation)
-            finding = diagnostics.stronger(
-                diagnostics.TRANSFER,
-                stays,
-                tried[number, targets],
-                f"the perturbation of {candidate.case.id}",
-                "every attack on the model itself",
-            )
-            if finding is not None and (case not in result or finding.figure > result[case].figure):
-                result |= dict.fromkeys(cases, finding)
-    return result
-
-
-def _by_threat(trials: Mapping[Case, Trial]) -> list[list[Case]]:
-    """The cases on the same targets with the same budgets, in lists."""
-    groups: dict[tuple[str, str], list[Case]] = {}
-    for case, trial in trials.items():
-        groups.setdefault((case.difficulty, describe_threat(trial.threat)), []).append(case)
-    return list(groups.values())
-
-
-def _unpacked(right: bytes, trial: Trial) -> Right:
-    count = int(trial.threat.targets.numel())
-    return np.unpackbits(np.frombuffer(right, dtype=np.uint8), count=count).astype(bool)
-
-
-def _fits(perturbation: Perturbation, trial: Trial) -> bool:
-    try:
-        verify(perturbation, trial.own.dataset.graph, trial.threat)
-    except BudgetError:
-        return False
-    return True
 
 
 DATASETS_KEPT: Final = 2  # datasets held in memory, with their caches
@@ -224,7 +146,7 @@ def evaluate(
     source = datasets.find(str(dataset), places)
     location = None if store is None else place_of(store, "store")
     evaluator = Evaluator(
-        store=open_store(location), device=device, attacks=registry.own, pack=opened
+        store=open_store(location), device=device, attacks=registry.user_attacks, pack=opened
     )
     case = Case(source.name, difficulty, *pair)
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
@@ -271,9 +193,9 @@ class Evaluator:
             DataError, ModelError, UsageError: the data or the factory is at fault.
         """
         cache = self._cache(source)
-        with threads_for(cache.own.dataset.num_nodes), restored():
+        with threads_for(cache.harness.dataset.num_nodes), restored():
             cache.victims.build(subject, 0)
-        return cache.own.fingerprint
+        return cache.harness.fingerprint
 
     def trials(
         self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()
@@ -283,7 +205,7 @@ class Evaluator:
         Raises:
             DataError, UsageError: the dataset cannot be loaded, or cannot have this case.
         """
-        return plan(self._cache(source).own, case, self._attacks, selected)
+        return plan(self._cache(source).harness, case, self._attacks, selected)
 
     def check_pack(
         self,
@@ -355,14 +277,14 @@ class Evaluator:
         cache = self._cache(source)
         trials = self.trials(source, case, selected)
         label = f"repeat {seed + 1}/{repeats}"
-        with threads_for(cache.own.dataset.num_nodes), restored():
+        with threads_for(cache.harness.dataset.num_nodes), restored():
             return measure_repeat(
                 cache,
                 subject,
                 trials,
                 case,
                 seed,
-                kinds=first_on(cache.own.dataset) if kinds is None else kinds,
+                kinds=first_on(cache.harness.dataset) if kinds is None else kinds,
                 label=label,
                 progress=self._progress,
             )
@@ -378,11 +300,11 @@ class Evaluator:
         cache = self._cache(source)
         trials = self.trials(source, case, selected)
         measured = result.measurement
-        kinds = references_on(cache.own.dataset)
+        kinds = references_on(cache.harness.dataset)
         have = {**measured.references, **({} if len(trials) > 1 else result.facts.shipped)}
         missing = [kind for kind in kinds if kind not in have]
         with (
-            threads_for(cache.own.dataset.num_nodes),
+            threads_for(cache.harness.dataset.num_nodes),
             restored(),
             self._progress(f"{case.id}: references of the default limit"),
         ):
@@ -390,42 +312,6 @@ class Evaluator:
         known = {**measured.references, **scores}
         references = {kind: known[kind] for kind in kinds if kind in known}
         return replace(result, measurement=replace(measured, references=references))
-
-    def stronger_transfers(
-        self,
-        subject: Subject,
-        source: datasets.Source,
-        rights: Mapping[Case, bytes],
-        seed: int,
-        perturbations: Sequence[RunPerturbation],
-        selected: Sequence[Pair] = (),
-    ) -> dict[Case, Finding]:
-        """Try perturbations that were made for other models.
-
-        Args:
-            subject: the model.
-            source: of the dataset.
-            rights: the cases of the model whose attackers know it, and which targets stay right.
-            seed: of the repeat.
-            perturbations: perturbations of that repeat.
-            selected: attacks of the run as the user selected them, see `worst_members`.
-
-        Raises:
-            ModelError: the victim fails on one of the attacked graphs.
-        """
-        cache = self._cache(source)
-        trials = {
-            case: replace(self.trials(source, case, selected)[0], seed=seed) for case in rights
-        }
-        with (
-            threads_for(cache.own.dataset.num_nodes),
-            restored(),
-            self._progress(
-                f"{subject.name}: trying {count(len(perturbations), 'perturbation')} of others"
-            ),
-        ):
-            victim = cache.victims.get(subject, seed)
-            return stronger_transfers(victim, trials, rights, perturbations)
 
     def facts(
         self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()
@@ -447,7 +333,7 @@ class Evaluator:
             ModelError: it cannot be built, trained or called.
         """
         cache = self._cache(source)
-        with threads_for(cache.own.dataset.num_nodes), restored():
+        with threads_for(cache.harness.dataset.num_nodes), restored():
             return cache.victims.get(subject, seed)
 
     def dataset(self, source: datasets.Source) -> AnyDataset:
@@ -456,7 +342,7 @@ class Evaluator:
         Raises:
             DataError, UsageError: see `datasets.load`.
         """
-        return self._cache(source).own.dataset
+        return self._cache(source).harness.dataset
 
     def _cache(self, source: datasets.Source) -> DatasetCache:
         cache = self._caches.pop(source, None)

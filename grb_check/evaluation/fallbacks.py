@@ -8,25 +8,25 @@ from typing import Final, TypeAlias
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.answer_search import search_by_answers
-from grb_check.attacks.edges.edge_set import edge_set, room_beside
-from grb_check.attacks.edges.flip_sweeps import Question
-from grb_check.attacks.injection.blended_search import (
+from grb_check.attacks.injection.shared.blended_search import (
     InjectionQuestion,
     search_injections,
 )
+from grb_check.attacks.modification.shared.answer_search import search_by_answers
+from grb_check.attacks.modification.shared.edge_set import edge_set, room_beside
+from grb_check.attacks.modification.shared.flip_sweeps import Question
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
-from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack, model_on
 from grb_check.attacks.query_search import ExchangedParts, GraphFlips, GraphInjections, search
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION
 from grb_check.attacks.threat import Perturbation, apply, verify
+from grb_check.attacks.user_attacks import UserAttack
 from grb_check.cases.case import on_graphs
 from grb_check.errors import GradientError, ModelError, UsageError
+from grb_check.evaluation.harness_models import TrainedModel
 from grb_check.evaluation.imitation import imitation
-from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.surrogates import kinds_on
 from grb_check.evaluation.trials import (
     Trial,
@@ -69,7 +69,7 @@ def black_box_trials(trial: Trial) -> list[Trial]:
         return [trial]
     kinds: list[dict[str, object]] = [{}]
     if has_setting(_plain(trial.attack), "surrogates"):
-        kinds += [{"surrogates": (kind,)} for kind in kinds_on(trial.own.dataset)]
+        kinds += [{"surrogates": (kind,)} for kind in kinds_on(trial.harness.dataset)]
     variants = [_variant(trial, **settings) for settings in kinds]
     return [variant for variant in variants if variant is not None] + _random_trials(trial)
 
@@ -83,7 +83,7 @@ def _variant(trial: Trial, **settings: object) -> Trial | None:
         variant = with_settings(plain, {"knowledge": "black-box", **settings}, plain.name)
     except UsageError:  # it refuses that knowledge
         return None
-    return replace(trial, attack=variant if plain is trial.attack else OwnAttack(variant))
+    return replace(trial, attack=variant if plain is trial.attack else UserAttack(variant))
 
 
 def _random_trials(trial: Trial) -> list[Trial]:
@@ -96,7 +96,7 @@ def _random_trials(trial: Trial) -> list[Trial]:
         if trial.threat.batch is not None and not on_graphs((scenario, name)):
             continue
         attack = load_attack(scenario, name)
-        if not isinstance(trial.attack, OwnAttack):
+        if not isinstance(trial.attack, UserAttack):
             both = [
                 restriction for restriction in _RESTRICTIONS if has_setting(attack, restriction)
             ]
@@ -142,7 +142,7 @@ def _search_blends(
             result = search_injections(question, by_answers=by_answers)
     except ModelError:
         return None
-    verify(result, trial.own.dataset.graph, trial.threat)
+    verify(result, trial.harness.dataset.graph, trial.threat)
     return result
 
 
@@ -172,14 +172,14 @@ def searched(
     if has_setting(_plain(trial.attack), "surrogates"):
         moved = [
             created
-            for kind in kinds_on(trial.own.dataset)
+            for kind in kinds_on(trial.harness.dataset)
             if (created := transferred_variant(trial, surrogates=(kind,))) is not None
         ]
     starts = [created for created, _ in moved] + ([] if adaptive is None else [adaptive])
     if blended is not None:
         return min([*starts, blended], key=lambda perturbation: _score(trial, model, perturbation))
     random = random_ones(trial)
-    clean = trial.own.dataset.graph
+    clean = trial.harness.dataset.graph
     generator = torch.Generator().manual_seed(seed_of("score search", trial))
     if trial.threat.node_budgets is not None:
         graph_injections = GraphInjections(
@@ -228,7 +228,7 @@ def _best_flips(
     trial: Trial, model: TrainedModel, starts: list[Perturbation], generator: torch.Generator
 ) -> Perturbation:
     """Search from the strongest of these on for any flips within the budget."""
-    graph = trial.own.dataset.graph
+    graph = trial.harness.dataset.graph
     clean, targets = edge_set(graph), trial.threat.targets.to(graph.x.device)
     allowed = [candidate for candidate in starts if _is_allowed(trial, candidate)]
     start = min(allowed, key=lambda candidate: _score(trial, model, candidate))
@@ -254,7 +254,7 @@ def _best_flips(
 
 def _plain(attack: Attack) -> Attack:
     """A user's attack without the harness's wrapper."""
-    return attack.attack if isinstance(attack, OwnAttack) else attack
+    return attack.attack if isinstance(attack, UserAttack) else attack
 
 
 def _score(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> tuple[float, ...]:
@@ -268,7 +268,7 @@ def _answers(
     trial: Trial, model: TrainedModel, perturbation: Perturbation
 ) -> tuple[Tensor, Tensor]:
     """Logits [t, c] of the targets on the attacked graph, and their labels [t]."""
-    clean = trial.own.dataset.graph
+    clean = trial.harness.dataset.graph
     targets = trial.threat.targets.to(clean.x.device)
     attacked = apply(clean, perturbation)
     with isolated_randomness(trial.seed), torch.no_grad():
@@ -284,7 +284,7 @@ def _is_allowed(trial: Trial, perturbation: Perturbation) -> bool:
         return False
     if getattr(trial.attack, "isolate", True):
         return True
-    count = trial.own.dataset.num_nodes
-    degrees = torch.bincount(trial.own.dataset.graph.edge_index[0].cpu(), minlength=count)
+    count = trial.harness.dataset.num_nodes
+    degrees = torch.bincount(trial.harness.dataset.graph.edge_index[0].cpu(), minlength=count)
     left = degrees - torch.bincount(perturbation.removed_edges.flatten(), minlength=count)
     return not bool(((degrees > 0) & (left <= 0)).any())

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from grb_check.attacks.threat import Perturbation, apply
-from grb_check.evaluation.own_models import TrainedModel
+from grb_check.evaluation.harness_models import TrainedModel
 from grb_check.evaluation.trials import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
@@ -36,7 +36,7 @@ def imitation(trial: Trial, model: TrainedModel, perturbations: Sequence[Perturb
         model: to ask.
         perturbations: perturbations under which it is asked, beside the clean graph.
     """
-    graph = trial.own.dataset.graph
+    graph = trial.harness.dataset.graph
     attacked = [apply(graph, perturbation) for perturbation in (Perturbation(), *perturbations)]
     with isolated_randomness(derive_seed("imitation", trial.seed)):
         with torch.no_grad():
@@ -44,7 +44,7 @@ def imitation(trial: Trial, model: TrainedModel, perturbations: Sequence[Perturb
                 _centred(model.victim(attacked_graph.x, attacked_graph.edge_index))
                 for attacked_graph in attacked
             ]
-        module = GCN(trial.own.dataset.num_features, answers[0].shape[1], HIDDEN, dropout=0.0)
+        module = GCN(trial.harness.dataset.num_features, answers[0].shape[1], HIDDEN, dropout=0.0)
         module.to(graph.x.device)
         calls = [
             module.on_topology(attacked_graph.edge_index, attacked_graph.x.shape[0])

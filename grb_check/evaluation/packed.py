@@ -8,7 +8,7 @@ from dataclasses import replace
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.evaluation.fallbacks import black_box_trials
-from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, wanted_of
+from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, request_of
 from grb_check.store.pack import Pack, PerturbationRequest, lacking
 
 
@@ -26,7 +26,7 @@ def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]]) -> Non
     known: dict[PerturbationRequest, bool] = {}
     for case, trials in cases:
         for trial in trials:
-            for requested, black_box in wanted_by(trial).items():
+            for requested, black_box in requests_of(trial).items():
                 if not requested.description:
                     raise UsageError(
                         f"{case.id}: attack {requested.scenario}/{requested.attack} has no "
@@ -41,7 +41,7 @@ def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]]) -> Non
         raise lacking(pack, lacks)
 
 
-def wanted_by(trial: Trial) -> Mapping[PerturbationRequest, Trial]:
+def requests_of(trial: Trial) -> Mapping[PerturbationRequest, Trial]:
     """Return the black-box trials that a trial may need in its repeats, by what they want.
 
     A case in doubt has more repeats than its run.
@@ -51,4 +51,4 @@ def wanted_by(trial: Trial) -> Mapping[PerturbationRequest, Trial]:
         for black_box_trial in black_box_trials(trial)
         for seed in range(ATTACK_SEEDS)
     ]
-    return {wanted_of(black_box_trial): black_box_trial for black_box_trial in result}
+    return {request_of(black_box_trial): black_box_trial for black_box_trial in result}

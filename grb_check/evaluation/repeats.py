@@ -20,7 +20,7 @@ from grb_check.cases.outcomes import AttackedBy, RepeatResult, Scores
 from grb_check.cases.suites import check_poisoned_in_training, members_of
 from grb_check.datasets.dataset import Dataset, GraphDataset
 from grb_check.evaluation.fallbacks import transferred_variant
-from grb_check.evaluation.own_models import DatasetCache, OwnModels, TrainedModel
+from grb_check.evaluation.harness_models import DatasetCache, HarnessModels, TrainedModel
 from grb_check.evaluation.surrogates import check_kinds
 from grb_check.evaluation.trials import (
     Trial,
@@ -38,12 +38,15 @@ Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 
 def plan(
-    own_models: OwnModels, case: Case, attacks: Mapping[Pair, Attack], selected: Sequence[Pair] = ()
+    harness_models: HarnessModels,
+    case: Case,
+    attacks: Mapping[Pair, Attack],
+    selected: Sequence[Pair] = (),
 ) -> tuple[Trial, ...]:
     """Return the trials of a case, with seed 0: one, or of `worst` one for each member.
 
     Args:
-        own_models: the harness's models on the dataset of the case.
+        harness_models: the harness's models on the dataset of the case.
         case: to run.
         attacks: users' attacks by scenario and name.
         selected: attacks of the run as the user selected them, see `worst_members`.
@@ -51,19 +54,19 @@ def plan(
     Raises:
         UsageError: the dataset cannot have this case, or an attack or surrogate is unknown.
     """
-    of_graphs = isinstance(own_models.dataset, GraphDataset)
+    of_graphs = isinstance(harness_models.dataset, GraphDataset)
     if of_graphs:
         check_on_graphs(case)
-    if isinstance(own_models.dataset, Dataset):
+    if isinstance(harness_models.dataset, Dataset):
         pairs = [(case.scenario, case.attack)]
-        check_poisoned_in_training(pairs, transductive=own_models.dataset.transductive)
+        check_poisoned_in_training(pairs, transductive=harness_models.dataset.transductive)
     trials = []
     for member in members_of(case, selected, of_graphs=of_graphs):
-        usual = settings_for(own_models.dataset, source_of(case.scenario, member.attack)[0])
+        usual = settings_for(harness_models.dataset, source_of(case.scenario, member.attack)[0])
         attack = load_attack(case.scenario, member.attack, usual, attacks)
-        check_kinds(attack, own_models.dataset)
-        threat = threat_of(own_models.dataset, case.difficulty, case.scenario, member.attack)
-        trials.append(Trial(own_models, attack, threat, member, seed=0))
+        check_kinds(attack, harness_models.dataset)
+        threat = threat_of(harness_models.dataset, case.difficulty, case.scenario, member.attack)
+        trials.append(Trial(harness_models, attack, threat, member, seed=0))
     return tuple(trials)
 
 

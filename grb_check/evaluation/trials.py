@@ -23,10 +23,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check import __version__
-from grb_check.attacks.edges.edge_set import mask_of
 from grb_check.attacks.graph_sets.attacks import perturb
-from grb_check.attacks.injection.blended_search import VERSION as BLENDS
-from grb_check.attacks.injection.blended_search import can_search
+from grb_check.attacks.injection.shared.blended_search import VERSION as BLENDS
+from grb_check.attacks.injection.shared.blended_search import can_search
+from grb_check.attacks.modification.shared.edge_set import mask_of
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
@@ -48,7 +48,7 @@ from grb_check.datasets.dataset import Dataset, digest
 from grb_check.errors import BudgetError
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.diagnostics import budget_unused
-from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, surrogate_seed
+from grb_check.evaluation.harness_models import HarnessModels, TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.perturbation_bytes import to_bytes
 from grb_check.evaluation.surrogates import Ensemble, kinds_for, references_on
 from grb_check.files.outputs import write_output
@@ -77,7 +77,7 @@ KIND: Final = FileKind(
     name="references",
     type=ReferencesContent,
     format=1,
-    wanted="install grb-check again, or make it again with python -m benchmarks.shipped",
+    remedy="install grb-check again, or make it again with python -m benchmarks.shipped",
 )
 
 
@@ -106,14 +106,14 @@ class Trial:
     """An attack, its threat, the case that it belongs to, and the seed of the repeat.
 
     Attributes:
-        own: surrogates and references, with the dataset and the store.
+        harness: surrogates and references, with the dataset and the store.
         attack: to run.
         threat: what it may do.
         case: for seeds and messages; of a member of `worst` with the member's name.
         seed: of the repeat.
     """
 
-    own: OwnModels
+    harness: HarnessModels
     attack: Attack
     threat: Threat
     case: Case
@@ -208,13 +208,13 @@ def facts_of(trial: Trial, described: str) -> CaseFacts:
         trial: of the case, or of a member of `worst`.
         described: the attack with its version and settings; empty if it has no version.
     """
-    dataset, threat = trial.own.dataset, trial.threat
+    dataset, threat = trial.harness.dataset, trial.threat
     classes = dataset.graph.y.cpu()[threat.targets.cpu()]
     targets = int(threat.targets.numel())
     return CaseFacts(
         targets=targets,
         majority=int(classes.bincount().max()) / targets,
-        dataset=trial.own.fingerprint,
+        dataset=trial.harness.fingerprint,
         origin=dataset.origin,
         attack=described,
         threat=describe_threat(threat),
@@ -227,15 +227,17 @@ def shipped_on(trial: Trial) -> Mapping[str, Reference]:
 
     A run from a pack has other perturbations than these references.
     """
-    return {} if trial.own.pack is not None else shipped_references().get(reference_key(trial), {})
+    return (
+        {} if trial.harness.pack is not None else shipped_references().get(reference_key(trial), {})
+    )
 
 
 def reference_key(trial: Trial) -> str:
     """Return what shipped references are found by: all that their accuracies depend on."""
-    own_models = trial.own
-    recipes = "; ".join(map(own_models.definition, references_on(own_models.dataset)))
+    harness_models = trial.harness
+    recipes = "; ".join(map(harness_models.definition, references_on(harness_models.dataset)))
     return (
-        f"protocol {PROTOCOL}, {own_models.fingerprint}, {trial.case.difficulty}, "
+        f"protocol {PROTOCOL}, {harness_models.fingerprint}, {trial.case.difficulty}, "
         f"{trial.case.scenario}/{trial.case.attack}: {description_of(trial)}, "
         f"{describe_threat(trial.threat)}, {recipes}"
     )
@@ -269,49 +271,49 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
         BudgetError: the attack did more than its threat allows.
         UsageError: the run has a pack, which lacks the perturbation or is damaged.
     """
-    own_models, trial = trial.own, replace(trial, seed=trial.seed % ATTACK_SEEDS)
+    harness_models, trial = trial.harness, replace(trial, seed=trial.seed % ATTACK_SEEDS)
     pack = pack_of(trial)
     if pack is not None:
         return _from_pack(pack, trial), True
     description = describe(trial.attack)
     if description is None:
         return attack_surrogates(trial), False
-    key = own_models.store.key(
+    key = harness_models.store.key(
         kind="perturbation",
         protocol=PROTOCOL,
-        dataset=own_models.fingerprint,
-        surrogate=made_on(trial),
+        dataset=harness_models.fingerprint,
+        surrogate=surrogate_source(trial),
         surrogate_seed=surrogate_seed(),
         attack=description,
         threat=describe_threat(trial.threat),
         difficulty=trial.case.difficulty,
         seed=trial.seed,
     )
-    with own_models.store.lock(key):
-        stored = own_models.store.load_perturbation(key)
+    with harness_models.store.lock(key):
+        stored = harness_models.store.load_perturbation(key)
         if stored is not None:
             try:
-                verify(stored, own_models.dataset.graph, trial.threat)
+                verify(stored, harness_models.dataset.graph, trial.threat)
                 return stored, True
             except BudgetError as error:
-                own_models.store.discard(key, str(error))
+                harness_models.store.discard(key, str(error))
         perturbation = attack_surrogates(trial)
-        own_models.store.save_perturbation(key, perturbation)
+        harness_models.store.save_perturbation(key, perturbation)
     return perturbation, False
 
 
 def pack_of(trial: Trial) -> Pack | None:
     """Return the pack that has the black-box perturbation of a trial; None if it is made here."""
-    if trial.own.pack is not None:
-        return trial.own.pack
+    if trial.harness.pack is not None:
+        return trial.harness.pack
     pack = shipped_pack()
-    return pack if wanted_of(trial) in pack.perturbations else None
+    return pack if request_of(trial) in pack.perturbations else None
 
 
 def _from_pack(pack: Pack, trial: Trial) -> Perturbation:
-    requested = wanted_of(trial)
+    requested = request_of(trial)
     try:
-        perturbation = pack.perturbation(requested, trial.own.dataset.graph, trial.threat)
+        perturbation = pack.perturbation(requested, trial.harness.dataset.graph, trial.threat)
     except BudgetError as error:
         raise BudgetError(f"pack {str(pack.path)!r}, {requested.cell}: {error}") from None
     if perturbation is None:
@@ -319,10 +321,10 @@ def _from_pack(pack: Pack, trial: Trial) -> Perturbation:
     return perturbation
 
 
-def wanted_of(trial: Trial) -> PerturbationRequest:
+def request_of(trial: Trial) -> PerturbationRequest:
     """Return what a pack finds the black-box perturbation of a trial by."""
     return PerturbationRequest(
-        fingerprint=trial.own.fingerprint,
+        fingerprint=trial.harness.fingerprint,
         difficulty=trial.case.difficulty,
         scenario=trial.case.scenario,
         attack=base_name(trial.case.attack),
@@ -333,18 +335,18 @@ def wanted_of(trial: Trial) -> PerturbationRequest:
     )
 
 
-def made_on(trial: Trial) -> str:
+def surrogate_source(trial: Trial) -> str:
     """Return the source of the black-box perturbations of a trial, as a part of store keys."""
-    own_models, pack = trial.own, pack_of(trial)
+    harness_models, pack = trial.harness, pack_of(trial)
     if pack is not None:
         return f"pack {pack.digest}"
-    return "; ".join(own_models.recipe(kind) for kind in kinds_for(trial.attack))
+    return "; ".join(harness_models.recipe(kind) for kind in kinds_for(trial.attack))
 
 
 def attack_surrogates(trial: Trial) -> Perturbation:
     """Make a black-box perturbation, whatever the store and packs have."""
-    dataset = trial.own.dataset
-    surrogates = [trial.own.surrogate(kind) for kind in kinds_for(trial.attack)]
+    dataset = trial.harness.dataset
+    surrogates = [trial.harness.surrogate(kind) for kind in kinds_for(trial.attack)]
     if len(surrogates) == 1:
         view = _view(trial, surrogates[0].predicted, dataset.labelled)
         return _attack(trial, surrogates[0].victim, view)
@@ -365,7 +367,7 @@ def on_model(trial: Trial, model: TrainedModel) -> Perturbation:
 
 def white_box_view(trial: Trial, model: TrainedModel) -> Data:
     """Return a copy of the graph with the true labels of the whole split."""
-    dataset = trial.own.dataset
+    dataset = trial.harness.dataset
     return _view(trial, model.predicted, torch.cat([dataset.labelled, dataset.test["full"]]))
 
 
@@ -377,13 +379,13 @@ def _view(trial: Trial, guessed: Tensor, known: Tensor) -> Data:
         guessed: int64 [num_nodes] or [num_graphs], labels that the attack is shown ...
         known: ... except at these indices, int64 [k], where it is shown the true ones.
     """
-    clean = trial.own.dataset.graph
+    clean = trial.harness.dataset.graph
     graph = clean.clone()
     graph.y = guessed.to(clean.y.device, copy=True)
     known = known.to(clean.y.device)
     graph.y[known] = clean.y[known]
     if trial.attack.scenario == POISONING:
-        dataset = cast(Dataset, trial.own.dataset)
+        dataset = cast(Dataset, trial.harness.dataset)
         graph.train_mask = mask_of(dataset.train, clean.num_nodes)
         graph.inductive = not dataset.transductive
     return graph
@@ -397,7 +399,7 @@ def _attack(trial: Trial, model: DifferentiableModel, graph: Data) -> Perturbati
         model: for it to differentiate through.
         graph: that the attack is shown, and may write into.
     """
-    clean = trial.own.dataset.graph
+    clean = trial.harness.dataset.graph
     on_device = _aimed(trial).copied_to(clean.x.device)  # it may write into it
     seed = seed_of("attack", trial)
     generator = torch.Generator().manual_seed(seed)
@@ -417,7 +419,7 @@ def _aimed(trial: Trial) -> Threat:
 
     The targets of evasion that is replayed in what models learn are the nodes that are there.
     """
-    dataset = trial.own.dataset
+    dataset = trial.harness.dataset
     replayed = trial.poisons and trial.attack.scenario != POISONING
     if replayed and isinstance(dataset, Dataset) and not dataset.transductive:
         return replace(trial.threat, targets=dataset.train)
@@ -443,26 +445,26 @@ def black_box_references(
 
 
 def _reference_scores(trial: Trial, perturbation: Perturbation, kind: str) -> Scores:
-    own_models = trial.own
-    key = own_models.store.key(
+    harness_models = trial.harness
+    key = harness_models.store.key(
         kind="poisoned reference" if trial.poisons else "reference",
         protocol=PROTOCOL,
-        dataset=own_models.fingerprint,
-        recipe=own_models.recipe(kind),
+        dataset=harness_models.fingerprint,
+        recipe=harness_models.recipe(kind),
         perturbation=digest([*perturbation.tensors(), trial.threat.targets]),
         seed=trial.seed,
     )
     stored = stored_scores(trial, key)
     if stored is not None:
         return stored
-    reference = own_models.reference(kind, trial.seed)
+    reference = harness_models.reference(kind, trial.seed)
     after = right_after(trial, reference, perturbation)
     return save_scores(trial, key, right_before(trial, reference), after)
 
 
 def stored_scores(trial: Trial, key: str) -> Scores | None:
     """Return the scores that `save_scores` stored under the key, if any."""
-    arrays = trial.own.store.load_arrays(key)
+    arrays = trial.harness.store.load_arrays(key)
     if arrays is None or arrays["right"].shape != (2, int(trial.threat.targets.numel())):
         return None
     return scores(*arrays["right"])
@@ -470,7 +472,7 @@ def stored_scores(trial: Trial, key: str) -> Scores | None:
 
 def save_scores(trial: Trial, key: str, before: Right, after: Right) -> Scores:
     """Store which targets were right, and return the scores."""
-    trial.own.store.save_arrays(key, {"right": np.stack([before, after])})
+    trial.harness.store.save_arrays(key, {"right": np.stack([before, after])})
     return scores(before, after)
 
 
@@ -481,7 +483,7 @@ def right_before(trial: Trial, model: TrainedModel) -> Right:
 
 def right_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> Right:
     """Targets that a model classifies correctly after the attack, bool [t]."""
-    dataset, targets = trial.own.dataset, trial.threat.targets
+    dataset, targets = trial.harness.dataset, trial.threat.targets
     if trial.poisons:
         return _right(trial, predicted_if_poisoned(model, dataset, targets, perturbation))
     return _right(trial, predicted_after(model, dataset.graph, perturbation, targets, trial.seed))
@@ -500,7 +502,7 @@ def scores(before: Right, after: Right) -> Scores:
 def _budget_finding(trial: Trial, perturbation: Perturbation) -> tuple[Finding, ...]:
     """The finding of the diagnostic `budget-unused`, if any."""
     second = perturbation.injected_edges[1]
-    inner = int((second >= trial.own.dataset.num_nodes).sum())
+    inner = int((second >= trial.harness.dataset.num_nodes).sum())
     link_ends = int(second.numel()) + inner  # such a link counts for both of its ends
     result = budget_unused({**spent(perturbation), "link_ends": link_ends}, trial.threat)
     return () if result is None else (result,)
@@ -542,6 +544,6 @@ def describe_threat(threat: Threat) -> str:
 
 def _right(trial: Trial, predicted: Tensor) -> Right:
     """Which of the targets' classes int64 [t] are right."""
-    truth = trial.own.dataset.graph.y.cpu()[trial.threat.targets.cpu()]
+    truth = trial.harness.dataset.graph.y.cpu()[trial.threat.targets.cpu()]
     right: Right = (predicted == truth).numpy()
     return right

@@ -29,14 +29,13 @@ from grb_check.evaluation.fallbacks import (
     transferred_variant,
 )
 from grb_check.evaluation.gradient_checks import Kind, cut_off, missing_gradients, wrong_gradients
-from grb_check.evaluation.own_models import TrainedModel, predict, surrogate_seed
+from grb_check.evaluation.harness_models import TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.trials import (
     PROTOCOL,
     Right,
     Trial,
     describe_threat,
     description_of,
-    made_on,
     measured,
     on_model,
     right_after,
@@ -45,6 +44,7 @@ from grb_check.evaluation.trials import (
     scores,
     seed_of,
     stored_scores,
+    surrogate_source,
 )
 from grb_check.user_code.randomness import isolated_randomness
 
@@ -194,9 +194,9 @@ def _doubts(
 ) -> tuple[Finding, ...]:
     """Findings that the gradient which the attack needs is missing, wrong, or blind to links."""
     kind = _kind(trial, [*perturbations, *(() if transferred is None else transferred[:1])])
-    known, graph = victim.missing_gradients, trial.own.dataset.graph
+    known, graph = victim.missing_gradients, trial.harness.dataset.graph
     if kind not in known:
-        targets = trial.own.dataset.test["full"]
+        targets = trial.harness.dataset.test["full"]
         known[kind] = missing_gradients(victim.victim, graph, targets, kind)
     result = [diagnostics.no_gradient(*known[kind], kind)]
     if perturbations and not perturbations[0].flip_targets.numel():
@@ -227,7 +227,7 @@ def _findings(trial: Trial, victim: TrainedModel, attempts: _Attempts) -> tuple[
     """Other reasons to doubt that the attack was strong enough."""
     attempt = attempts.get("adaptive") or attempts["score-based"]
     result = [
-        *_unsteady(trial, victim, apply(trial.own.dataset.graph, attempt.perturbation)),
+        *_unsteady(trial, victim, apply(trial.harness.dataset.graph, attempt.perturbation)),
         *_beaten(trial, victim, attempt, attempts.get("transferred")),
         diagnostics.no_effect(right_before(trial, victim), attempt.right),
     ]
@@ -244,7 +244,7 @@ def _unsteady(trial: Trial, victim: TrainedModel, attacked: Data) -> Sequence[Fi
         third = predict(victim.victim, attacked, trial.seed)[targets]
         again = float((first != third).float().mean())
         return [diagnostics.kept_state(0.0, None, again) or diagnostics.random_forward(differing)]
-    after = predict(victim.victim, trial.own.dataset.graph, trial.seed)
+    after = predict(victim.victim, trial.harness.dataset.graph, trial.seed)
     changed_share = None
     if victim.uncalled is not None:
         with isolated_randomness(trial.seed):  # layers of PyG 2.5 draw weights to be copied over
@@ -298,26 +298,26 @@ def white_box_references(
 def _reference_scores(
     trial: Trial, transferred: Stored | None, methods: Sequence[Method], kind: str
 ) -> Scores:
-    own_models = trial.own
+    harness_models = trial.harness
     description = description_of(trial)
     if description is None:
         return scores(*_attack_reference(trial, kind, transferred, methods))
-    key = own_models.store.key(
+    key = harness_models.store.key(
         kind="white-box reference, or transferred",
         protocol=PROTOCOL,
         methods=" and ".join(
             f"{method} v{SEARCH}" if method == "score-based" else method for method in methods
         ),
-        dataset=own_models.fingerprint,
-        recipe=own_models.recipe(kind),
-        surrogate=made_on(trial),
+        dataset=harness_models.fingerprint,
+        recipe=harness_models.recipe(kind),
+        surrogate=surrogate_source(trial),
         surrogate_seed=surrogate_seed(),
         attack=description,
         threat=describe_threat(trial.threat),
         difficulty=trial.case.difficulty,
         seed=trial.seed,
     )
-    with own_models.store.lock(key):
+    with harness_models.store.lock(key):
         stored = stored_scores(trial, key)
         if stored is not None:
             return stored
@@ -327,7 +327,7 @@ def _reference_scores(
 def _attack_reference(
     trial: Trial, kind: str, transferred: Stored | None, methods: Sequence[Method]
 ) -> tuple[Right, Right]:
-    reference = trial.own.reference(kind, trial.seed)
+    reference = trial.harness.reference(kind, trial.seed)
     before, no_graph = right_before(trial, reference), kind == NO_GRAPH
     if no_graph and trial.threat.scenario == INJECTION:
         return before, before

@@ -58,12 +58,12 @@ class RunFolders:
     Attributes:
         folder: for evidence.
         root: pytest's root folder.
-        here: the working folder, from which a replay is started.
+        cwd: the working folder, from which a replay is started.
     """
 
     folder: Path
     root: Path
-    here: Path
+    cwd: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +113,8 @@ def keep(
         return SavedFailure(
             record=None, lines=(f"replay: nothing was recorded: {one_line(error)}",)
         )
-    replay = replay_command(path, result, places.here)
-    record: dict[str, Any] = {"artifact": shown(path, places.here), "replay": replay}
+    replay = replay_command(path, result, places.cwd)
+    record: dict[str, Any] = {"artifact": shown(path, places.cwd), "replay": replay}
     lines, section = [f"replay: {replay}"], ""
     record["smallest"] = None
     if shrink:
@@ -125,7 +125,7 @@ def keep(
         else:
             lines.append(NO_SINGLE_REPEAT if small is None else counter_example.summary(small))
             if small is not None:
-                where = {"artifact": shown(small_path(path), places.here)}
+                where = {"artifact": shown(small_path(path), places.cwd)}
                 record["smallest"] = to_builtins(small) | where
                 what = "graph" if failure.source.of_graphs else "node"
                 section = "\n".join(counter_example.lines(small, what))
@@ -173,7 +173,7 @@ def _evidence(failure: FailedTest, evaluator: Evaluator, places: RunFolders) -> 
             folders=import_folders(places.root),
         ),
         data=SavedDataset(
-            spec=source.asked or source.name,
+            spec=source.given or source.name,
             split=source_places.split,
             training=source_places.training,
             features=source_places.features,

@@ -18,7 +18,7 @@ from grb_check.datasets import Source
 from grb_check.datasets.dataset import AnyDataset, GraphDataset
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.evaluator import Evaluator, threads_for
-from grb_check.evaluation.own_models import TrainedModel
+from grb_check.evaluation.harness_models import TrainedModel
 from grb_check.victims.subject import Subject
 
 

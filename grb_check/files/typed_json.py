@@ -31,14 +31,14 @@ class FileKind(Generic[Content]):
         name: for messages and in the file, such as `run record`.
         type: of the content; its fields must not be named as those of the head.
         format: version of the content; raised whenever its meaning changes.
-        wanted: ends each error: what to do instead.
+        remedy: ends each error: what to do instead.
         ignored: a section for other programs that follows from the content, and is not read.
     """
 
     name: str
     type: type[Content]
     format: int
-    wanted: str
+    remedy: str
     ignored: str = ""
 
 
@@ -83,7 +83,7 @@ def read(kind: FileKind[Content], path: Path) -> Content:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}; {kind.wanted}") from None
+        raise UsageError(f"{name}: {error.strerror}; {kind.remedy}") from None
     return decode(kind, raw, name)
 
 
@@ -111,10 +111,10 @@ def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
         if plain != fields:
             content = msgspec.convert(plain, kind.type)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
-        raise UsageError(f"{name} is damaged: {one_line(error)}; {kind.wanted}") from None
+        raise UsageError(f"{name} is damaged: {one_line(error)}; {kind.remedy}") from None
     if head["digest"] != digest:
         raise UsageError(
-            f"{name} was edited or damaged: its content does not match its digest; {kind.wanted}"
+            f"{name} was edited or damaged: its content does not match its digest; {kind.remedy}"
         )
     return content
 
@@ -159,23 +159,23 @@ def _object(kind: FileKind[Content], raw: bytes, name: str) -> dict[str, Any]:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         marks = ", or has the marks of a merge" if b"<<<<<<<" in raw else ""
         raise UsageError(
-            f"{name} is not JSON, or is cut short{marks} ({one_line(error)}); {kind.wanted}"
+            f"{name} is not JSON, or is cut short{marks} ({one_line(error)}); {kind.remedy}"
         ) from None
     if not isinstance(result, dict) or type(result.get("format")) is not int:
-        raise UsageError(f"{name} is not a {kind.name} of grb_check; {kind.wanted}")
+        raise UsageError(f"{name} is not a {kind.name} of grb_check; {kind.remedy}")
     return result
 
 
 def _check_head(kind: FileKind[Content], head: dict[str, Any], name: str) -> None:
     if head["kind"] not in (kind.name, None):
         result = reprlib.repr(head["kind"])
-        raise UsageError(f"{name} has kind {result}, expected {kind.name!r}; {kind.wanted}")
+        raise UsageError(f"{name} has kind {result}, expected {kind.name!r}; {kind.remedy}")
     if head["format"] != kind.format:
         release = reprlib.repr(head["grb_check"])
         raise UsageError(
             f"{name} has format {reprlib.repr(head['format'])}, written by grb_check {release}; "
             f"this release reads format {kind.format}: install the release that wrote the file, "
-            f"or {kind.wanted}"
+            f"or {kind.remedy}"
         )
     if head["kind"] is None or not isinstance(head["grb_check"], str):
-        raise UsageError(f"{name} is not a {kind.name} of grb_check; {kind.wanted}")
+        raise UsageError(f"{name} is not a {kind.name} of grb_check; {kind.remedy}")

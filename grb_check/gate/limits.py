@@ -354,7 +354,7 @@ def _other_failure(
     undecided = comparison if comparison is not None and not comparison.explained else None
     if gate.inconclusive == "fail" and undecided and undecided.result == "inconclusive":
         return _Failure(undecided.text, inconclusive=True)
-    findings = outcome.judged_findings if gate.strict_diagnostics else ()
+    findings = outcome.findings if gate.strict_diagnostics else ()
     if not findings:
         return None
     listed = "; ".join(

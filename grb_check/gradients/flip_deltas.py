@@ -385,6 +385,6 @@ def _joined(parts: Sequence[ChangedLogits], counts: Sequence[int]) -> ChangedLog
     owners = [part.owner + first for part, first in zip(parts, firsts, strict=False)]
     return ChangedLogits(
         torch.cat(owners),
-        torch.cat([part.place for part in parts]),
+        torch.cat([part.position for part in parts]),
         torch.cat([part.logits for part in parts]),
     )

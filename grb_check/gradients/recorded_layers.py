@@ -235,7 +235,7 @@ def _agree(
         pairs = moves.pairs[:, moves.owner == candidate]
         expected.append(own_logits(_flipped(edge_index, pairs, num_nodes)))
         of_candidate = changed.owner == candidate
-        positions, logits = changed.place[of_candidate], changed.logits[of_candidate]
+        positions, logits = changed.position[of_candidate], changed.logits[of_candidate]
         outputs.append(trials.logits().index_copy(0, positions, logits))
     return agrees(Answers(tuple(outputs)), Answers(tuple(expected)), expected[0])
 

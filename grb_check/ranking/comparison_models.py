@@ -323,4 +323,4 @@ def _listed(sources: Sequence[Source]) -> str:
 
 def _command(sources: Sequence[Source]) -> str:
     first = next(source for source in sources if not source.of_graphs)
-    return f"{MEASURE} --grb-dataset={first.asked or first.name}, then {MAKE}"
+    return f"{MEASURE} --grb-dataset={first.given or first.name}, then {MAKE}"

@@ -345,8 +345,6 @@ class Digest:
             for conclusion in conclusions(self.record)
             if conclusion.falls
         ]
-        if self.record.settings.gate.strict_diagnostics:
-            result += map(_found_late, filter(_doubted, self.lines))
         if self.unasked:
             result.append(OtherFailure("no baseline", "", self.unasked))
         for name, text in self.inconsistent.items():
@@ -475,21 +473,6 @@ def compared(digest: Digest) -> list[Line]:
         if comparison is not None
     ]
     return [line for _, line in sorted(known, key=lambda entry: entry[0])]
-
-
-def _doubted(line: Line) -> bool:
-    """Whether a case has passed, and a diagnostic has found something at the end of the run."""
-    return (
-        line.row.result == "pass"
-        and line.row.outcome is not None
-        and bool(line.row.outcome.late_findings)
-    )
-
-
-def _found_late(line: Line) -> OtherFailure:
-    assert line.row.outcome is not None
-    text = "; ".join(finding.text for finding in line.row.outcome.late_findings)
-    return OtherFailure(f"diagnostics of {line.row.id}", line.model, text)
 
 
 def _status(row: CaseRecord) -> Status:

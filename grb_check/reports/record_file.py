@@ -24,7 +24,7 @@ KIND: Final = FileKind(
     name="run record",
     type=RunRecord,
     format=13,
-    wanted="give a file that --grb-json wrote",
+    remedy="give a file that --grb-json wrote",
     ignored="summary",
 )
 
@@ -41,7 +41,7 @@ def read(path: Path) -> RunRecord:
         if row.case.difficulty not in DIFFICULTIES or row.case.scenario not in SCENARIOS:
             raise UsageError(
                 f"run record {str(path)!r} has the case {row.id!r} of an unknown difficulty or "
-                f"scenario; {KIND.wanted}"
+                f"scenario; {KIND.remedy}"
             )
     return record
 

@@ -24,10 +24,10 @@ import pytest
 from grb_check import datasets
 from grb_check.cases.case import node_id_of
 from grb_check.errors import UsageError
-from grb_check.execution.tasks import packages_digest
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import BaselineFile, read_baseline
-from grb_check.gate.baselines.result import OWN_TESTS
+from grb_check.gate.baselines.result import USER_TESTS
+from grb_check.runs.tasks import packages_digest
 from grb_check.session.planning import SessionPlan
 from grb_check.settings import options
 from grb_check.settings.judging import read_margin
@@ -38,7 +38,7 @@ from grb_check.store.place import open_store
 from grb_check.store.store import Store
 from grb_check.user_code.revisions import (
     Revision,
-    is_own,
+    belongs_to,
     not_of,
     remove_stale,
     working_digest,
@@ -89,7 +89,7 @@ class _Side:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTests:
+class UserTests:
     """Users' own tests that ask for a verdict.
 
     Attributes:
@@ -106,14 +106,14 @@ class _Part:
     """What one run at the base measures: the cases of a model, or users' own tests.
 
     Attributes:
-        name: label of the model, or `OWN_TESTS`.
+        name: label of the model, or `USER_TESTS`.
         models: that are named.
         tests: of users.
     """
 
     name: str
     models: tuple[ModelSpec, ...]
-    tests: OwnTests = OwnTests()
+    tests: UserTests = UserTests()
 
     @property
     def ids(self) -> list[str]:
@@ -136,7 +136,7 @@ def base_baseline(
     plan: SessionPlan,
     known: Mapping[str, str],
     show: Callable[[str], None],
-    tests: OwnTests,
+    tests: UserTests,
 ) -> Baseline:
     """Return what the models of a run leave at its base, as a baseline.
 
@@ -162,14 +162,14 @@ def base_baseline(
     before = settings.baseline
     entries = dict(before.saved.entries) if before is not None else {}
     failures = dict(before.failures) if before is not None else {}
-    labels = {settings.model(case.model).label for case in plan.cases.own}
+    labels = {settings.model(case.model).label for case in plan.cases.part}
     parts = [
         _Part(name=model.label, models=(model,))
         for model in settings.models
         if model.label in labels
     ]
     if tests.items:
-        parts = [_Part(name=OWN_TESTS, models=settings.models[:1], tests=tests)]
+        parts = [_Part(name=USER_TESTS, models=settings.models[:1], tests=tests)]
     for name, result in ({} if same else _found(side, parts)).items():
         if isinstance(result, str):
             failures[name] = result
@@ -353,7 +353,7 @@ def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
         result.append(f"--grb-pack={settings.pack.path.resolve()}")
     if part.ids:
         return result
-    cases = [case for case in plan.cases.own if settings.model(case.model) in models]
+    cases = [case for case in plan.cases.part if settings.model(case.model) in models]
     return [*result, "--grb-only", *(node_id_of(replace(case, model="")) for case in cases)]
 
 
@@ -386,7 +386,7 @@ def _environment(
         spec = find_spec(model.target.partition(":")[0].partition(".")[0])
         packages = (spec and spec.submodule_search_locations) or ()
         places += [Path(location).parent for location in packages]
-    repository_paths = [path for path in places if is_own(top, path)]
+    repository_paths = [path for path in places if belongs_to(top, path)]
     first = dict.fromkeys(str(side.moved(path, folder)) for path in repository_paths)
     before = os.environ.get("PYTHONPATH", "")
     retained = [

@@ -39,8 +39,7 @@ MARK: Final = "grb"
 AUDIT_TEST: Final = "test_audit"
 BASELINE_TEST: Final = "test_baseline"
 CLEAN_TEST: Final = "test_clean"
-TRANSFER_TEST: Final = "test_transfers"
-ON_ALL: Final = (AUDIT_TEST, BASELINE_TEST, CLEAN_TEST, TRANSFER_TEST)
+ON_ALL: Final = (AUDIT_TEST, BASELINE_TEST, CLEAN_TEST)
 DEFAULT_DATASET: Final = "synthetic-cora"
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 

@@ -10,7 +10,6 @@ import pytest
 
 from grb_check.cases.case import Case, case_of, node_id_of, node_path
 from grb_check.cases.case_record import CaseRecord, ExpectedCases, Result
-from grb_check.cases.outcomes import Finding
 from grb_check.cases.shards import ShardPlan
 from grb_check.errors import count
 from grb_check.gate.baselines.joint import JointComparison
@@ -32,7 +31,6 @@ from grb_check.session.collection import (
     AUDIT_TEST,
     BASELINE_TEST,
     CLEAN_TEST,
-    TRANSFER_TEST,
     is_verdict_id,
 )
 from grb_check.session.planning import SessionPlan
@@ -40,26 +38,6 @@ from grb_check.session.pytest_private import add_suite_property, add_tests, is_c
 from grb_check.settings.settings import COMMAND_LINE
 
 TESTS: Final = {"attacked": BASELINE_TEST, "clean": CLEAN_TEST}
-
-
-def transfer_tests(
-    late: Mapping[tuple[Case, int], Finding],
-) -> list[list[pytest.TestReport]]:
-    """Return the reports of each `grb::[model::]dataset::test_transfers`, which has failed.
-
-    Args:
-        late: findings since the verdicts, by case and repeat.
-    """
-    groups: dict[tuple[str, str], list[str]] = {}
-    for (case, seed), finding in late.items():
-        text = f"{case.id}, repeat {seed + 1}: {finding.text}"
-        groups.setdefault((case.model, case.dataset), []).append(text)
-    return [
-        entered_test(
-            _path(*group), TRANSFER_TEST, failure="\n".join(texts), properties=(), shown=None
-        )
-        for group, texts in groups.items()
-    ]
 
 
 def baseline_tests(
@@ -196,7 +174,6 @@ def finish(
     session: pytest.Session,
     plan: SessionPlan,
     expected_cases: ExpectedCases,
-    late: Mapping[tuple[Case, int], Finding],
     measured: Mapping[str, str],
     definition: Callable[[str], tuple[str, int]],
 ) -> Ending:
@@ -206,13 +183,12 @@ def finish(
         session: that is about to finish.
         plan: of it.
         expected_cases: with the reports of those that came back.
-        late: findings of diagnostics since the verdicts, by case and repeat.
         measured: with what, see `measured_with`; empty if there are none.
         definition: of the model with a label, see `CaseRunner.definition`.
     """
     rows, early, settings = expected_cases.rows, _ended_early(session), plan.settings
     lost = _settle(session, plan, expected_cases)
-    entered = transfer_tests(late) if settings.gate.strict_diagnostics else []
+    entered: list[list[pytest.TestReport]] = []
     compared, environment = None, environment_of(measured)
     if settings.baseline is not None:
         compared = baseline_result(
@@ -269,11 +245,11 @@ def _settle(session: pytest.Session, plan: SessionPlan, expected_cases: Expected
         Whether cases count as lost.
     """
     if not expected_cases.collected and is_controller(session.config):  # every worker died before
-        expected_cases.expect(map(node_id_of, plan.cases.own))
+        expected_cases.expect(map(node_id_of, plan.cases.part))
     broke_down = (
         session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
     )  # pytest writes no summary then
-    idle = bool(plan.cases.cases and not plan.cases.own)
+    idle = bool(plan.cases.cases and not plan.cases.part)
     if idle and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK
     if expected_cases.inconsistent and session.exitstatus == pytest.ExitCode.OK:
@@ -299,4 +275,4 @@ def _with_deselected(plan: ShardPlan, expected_cases: ExpectedCases) -> ShardPla
     to_run |= {
         case.id for node_id in expected_cases.expected if (case := case_of(node_id)) is not None
     }
-    return replace(plan, deselected=tuple(case.id for case in plan.own if case.id not in to_run))
+    return replace(plan, deselected=tuple(case.id for case in plan.part if case.id not in to_run))

@@ -10,20 +10,18 @@ from typing import Final
 
 import pytest
 
-from grb_check.cases.case import Case, is_node_id
+from grb_check.cases.case import is_node_id
 from grb_check.cases.case_record import ExpectedCases
-from grb_check.cases.outcomes import Finding
 from grb_check.cases.shards import ShardPlan
 from grb_check.errors import UsageError, count
-from grb_check.execution.resources import SHARED_OUT, visible_gpus
-from grb_check.execution.transfers import with_findings
 from grb_check.files.outputs import shown
 from grb_check.files.text import fit_line
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.limits import DROP_MARGIN
 from grb_check.reports.annotations import annotation_lines, in_github_actions
+from grb_check.runs.resources import SHARED_OUT, visible_gpus
 from grb_check.session import collection, ending, worker_gpus
-from grb_check.session.base import OwnTests, base_baseline
+from grb_check.session.base import UserTests, base_baseline
 from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
 from grb_check.session.pytest_private import is_controller, is_worker, say
@@ -32,7 +30,7 @@ from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.settings import COMMAND_LINE, DEFAULT, Section, Settings, describe_given
 
 # Options that the first lines are about.
-OWN_LINES: Final = (
+HEADER_OPTIONS: Final = (
     *(
         "grb_model",
         "grb_model_args",
@@ -94,7 +92,7 @@ def shard_lines(plan: ShardPlan, times: Path | None, *, others: bool) -> list[st
     """
     if plan.shard is None:
         return []
-    part_size, every = len(plan.own), len(plan.cases)
+    part_size, every = len(plan.part), len(plan.cases)
     by = "taken as equally long" if times is None else f"by the times in {times.name}"
     lines = [f"grb shard: {plan.shard}, {part_size} of {count(every, 'case')}, {by}"]
     if others:
@@ -135,7 +133,7 @@ def _data(settings: Settings) -> list[str]:
 
 def _given(settings: Settings) -> list[str]:
     """Other options that were given, and the default limit if it is in force."""
-    shown = {name: text for name, text in settings.given.items() if name not in OWN_LINES}
+    shown = {name: text for name, text in settings.given.items() if name not in HEADER_OPTIONS}
     lines = [
         fit_line(f"grb {text} ({origin})")
         for text, origin in describe_given(shown, settings.origins, SECTIONS)
@@ -255,7 +253,7 @@ class Run:
         runner = self.runner
         data = runner.data_of(tests)
         paths = [source.path for source in data if source.path != Path()]
-        of_tests = OwnTests(items=tests, data=paths)
+        of_tests = UserTests(items=tests, data=paths)
         known = runner.environment | runner.fingerprints
         known |= {source.name: fingerprint for source, fingerprint in data.items()}
         baseline = base_baseline(self._config, self.plan, known, runner.show, of_tests)
@@ -290,7 +288,7 @@ class Run:
         user_tests = sum("grb_case" in getattr(item, "fixturenames", ()) for item in items)
         self.cases = max(1, user_tests + len(self.plan.cases.cases))
         plan = self.plan
-        items.extend(collection.built_in_items(session, plan.cases.own))
+        items.extend(collection.built_in_items(session, plan.cases.part))
 
     def book(self, report: pytest.TestReport) -> None:
         """Enter a report, from this process or a worker, and pass its figures on to plugins."""
@@ -308,36 +306,22 @@ class Run:
         if self._config.option.collectonly:
             return
         measured = self.runner.environment if self.expected_cases.rows else {}
-        late = self._try_transfers()
         self._ending = ending.finish(
-            session, self.plan, self.expected_cases, late, measured, self.runner.definition
+            session, self.plan, self.expected_cases, measured, self.runner.definition
         )
         # Whatever it raises, Ctrl-C during an upload too: pytest's summary is still to come.
         self._hooks.call("pytest_grb_record", record=self._ending.digest.record)
         if self._hooks.failures and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _try_transfers(self) -> dict[tuple[Case, int], Finding]:
-        """Try the perturbations of the run on its models, and add what was found to the rows.
-
-        Nothing is tried if the run was stopped, or measured by workers of pytest-xdist.
-        """
-        if self.expected_cases.missing:
-            return {}
-        rows = self.expected_cases.entries
-        result = self.runner.transfers(self.expected_cases.rows)
-        rows.update({name: with_findings(row, result) for name, row in rows.items()})
-        return result
-
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""
-        if self.runner.kept_here:
+        if self.runner.measured_in_process:
+            names = ", ".join(self.runner.measured_in_process)
             reporter.write_line(
-                f"grb: {', '.join(self.runner.kept_here)} was measured in pytest's own process: "
+                f"grb: {names} was measured in pytest's own process: "
                 f"only a model that --grb-model names can be measured elsewhere"
             )
-        for reason in self.runner.untried:
-            reporter.write_line(f"grb: {reason}")
         if self._ending is not None:
             ending.summarise(reporter, self._ending)
         for line in self._hooks.failures:

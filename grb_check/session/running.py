@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -16,17 +16,16 @@ import pytest
 
 from grb_check import datasets
 from grb_check.cases.case import Case, is_node_id
-from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.outcomes import CaseResult, Finding
+from grb_check.cases.outcomes import CaseResult
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
-from grb_check.execution.calls import Inline
-from grb_check.execution.measuring import Measuring, joined
-from grb_check.execution.start import calls_for, setup_for
-from grb_check.execution.tasks import ModelOnDataset, Setup
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_result
 from grb_check.ranking.comparison_models import check_data
+from grb_check.runs.calls import Inline
+from grb_check.runs.measuring import Measuring, joined
+from grb_check.runs.start import calls_for, setup_for
+from grb_check.runs.tasks import ModelOnDataset, Setup
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import captured, is_controller, is_worker, overridden
@@ -157,7 +156,9 @@ class CaseRunner:
         self._definitions: dict[str, tuple[str, int] | None] = {}  # that checks have found
         self._terminal: Ticker | LogLines | None = None
         self._remote: Measuring | None = None  # by workers
-        self.kept_here: list[str] = []  # names of models that cannot be sent to other processes
+        self.measured_in_process: list[
+            str
+        ] = []  # names of models that cannot be sent to other processes
         self.fingerprints: dict[str, str] = {}  # of the datasets that were checked
 
     def check(self) -> None:
@@ -169,10 +170,10 @@ class CaseRunner:
         self._terminal = _terminal(self._config)  # nothing is captured yet
         settings = self.plan.settings
         if settings.jobs is not None:
-            calls = calls_for(settings, self._setup, settings.repeats * len(self.plan.cases.own))
+            calls = calls_for(settings, self._setup, settings.repeats * len(self.plan.cases.part))
             self._remote = Measuring(calls, self._setup, self._on_dataset, self._terminal)
         with quiet_imports(), captured(self._config):
-            checked = self._measuring.check(self.plan.cases.own, settings.repeats)
+            checked = self._measuring.check(self.plan.cases.part, settings.repeats)
         for case, result in checked.items():
             self._definitions[settings.model(case.model).label] = result.definition
             check_data(self.plan.boards, case.dataset, result.fingerprint)
@@ -241,7 +242,7 @@ class CaseRunner:
     def environment(self) -> dict[str, str]:
         """The environment that measured, see `measured_with`."""
         result = self._measuring.environments
-        if self.kept_here or not result:
+        if self.measured_in_process or not result:
             result = [*result, self._evaluator.environment]
         return joined(result)
 
@@ -368,8 +369,8 @@ class CaseRunner:
         if spec is not None:
             return self._measuring.result(case, spec.label, repeats)
         subject = self.imported(model)
-        if self.workers and subject.name not in self.kept_here:
-            self.kept_here.append(subject.name)
+        if self.workers and subject.name not in self.measured_in_process:
+            self.measured_in_process.append(subject.name)
         on = ModelOnDataset(subject, self._source(case.dataset))
         return self._here.result(case, subject.name, repeats, on)
 
@@ -407,15 +408,6 @@ class CaseRunner:
         if settings.baseline is not None:
             comparison = settings.baseline.compare(key_of(node_id, outcome.case), outcome)
         return judge_result(result, settings.gate, comparison, cases=cases)
-
-    @property
-    def untried(self) -> list[str]:
-        """Perturbations of the run that were not tried on other models, and why."""
-        return self._measuring.transfers.untried
-
-    def transfers(self, rows: Sequence[CaseRecord]) -> dict[tuple[Case, int], Finding]:
-        """Return what perturbations of other models do to a model, by case and repeat."""
-        return self._measuring.transfers.findings(rows, self._measuring.tried)
 
     def expected_failure(self, node: pytest.Item, name: str) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.
@@ -456,7 +448,7 @@ class CaseRunner:
         )
         invocation_dir = self._config.invocation_params.dir
         folders = RunFolders(
-            folder=settings.evidence, root=self._config.rootpath, here=invocation_dir
+            folder=settings.evidence, root=self._config.rootpath, cwd=invocation_dir
         )
         shrink = settings.shrink and verdict is not None and not verdict.passed
         return keep(failure, self._evaluator, folders, shrink=shrink)

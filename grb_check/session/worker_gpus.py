@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from grb_check.execution.resources import SHARED_OUT, VISIBLE, visible_gpus
+from grb_check.runs.resources import SHARED_OUT, VISIBLE, visible_gpus
 from grb_check.settings.settings import OPTIONS
 
 _WORKER: Final = "PYTEST_XDIST_WORKER"
@@ -30,7 +30,7 @@ def take_gpu(config: pytest.Config) -> str | None:
         The reason why the worker sees all GPUs, if users should know it; else None.
     """
     worker = os.environ.get(_WORKER)
-    if worker is None or device_asked(config) not in SHARED_OUT:
+    if worker is None or requested_device(config) not in SHARED_OUT:
         return None
     chosen = gpu_of(worker, visible_gpus())
     if chosen is None:
@@ -46,7 +46,7 @@ def take_gpu(config: pytest.Config) -> str | None:
     return None
 
 
-def device_asked(config: pytest.Config) -> str | None:
+def requested_device(config: pytest.Config) -> str | None:
     """Return `--grb-device` before options are parsed; None if the plugin is not in use."""
     given = vars(config.known_args_namespace)
     named = any(given.get(option.dest) not in (None, False) for option in OPTIONS)

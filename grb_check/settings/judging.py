@@ -117,7 +117,7 @@ def _check_known(
     if settings.origins[dest] == INI:
         patterns = _for_any(patterns, settings.origins)
     named = [pair for pattern in patterns for pair in registry.named_in(pattern)]
-    attacks = dict.fromkeys([*known_attacks(), *settings.attacks, *registry.own, *named])
+    attacks = dict.fromkeys([*known_attacks(), *settings.attacks, *registry.user_attacks, *named])
     what = dest.removeprefix("grb_").replace("_", " ")
     check_patterns(what, patterns, expand(labels, list(every), DIFFICULTIES, list(attacks)))
 
@@ -204,7 +204,7 @@ def read_base(raw: RawValues) -> Revision | None:
     name = raw.one("grb_base")
     if name is None:
         return None
-    return find_revision(str(name), raw.here, raw.name("grb_base"))
+    return find_revision(str(name), raw.cwd, raw.name("grb_base"))
 
 
 def read_points(text: str, name: str) -> float:

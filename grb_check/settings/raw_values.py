@@ -33,12 +33,12 @@ class RawValues:
     Attributes:
         values: option -> value (`MISSING` if not given) and origin.
         rootdir: pytest's; relative paths of the ini file start there.
-        here: working directory; relative paths of the command line start there.
+        cwd: working directory; relative paths of the command line start there.
     """
 
     values: Mapping[str, tuple[Any, str]]
     rootdir: Path
-    here: Path
+    cwd: Path
 
     @property
     def origins(self) -> dict[str, str]:
@@ -124,7 +124,7 @@ class RawValues:
 
     def base(self, dest: str) -> Path:
         """Return the directory where relative paths of this option start."""
-        return self.here if self.is_given(dest) else self.rootdir
+        return self.cwd if self.is_given(dest) else self.rootdir
 
     def name(self, dest: str) -> str:
         """Return the name of an option for messages: its flag, or its name in the ini file."""

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from grb_check import datasets
-from grb_check.attacks.own_attacks import entry_point_names
+from grb_check.attacks.user_attacks import entry_point_names
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats, known_attacks
 from grb_check.cases.suites import SUITES, Suite

@@ -133,7 +133,7 @@ def read_sources(
         dict.fromkeys(by_kind(source, origins, named=bool(requested)) for source in result)
     )
     for source in sources:
-        alike = [other.asked for other in sources if other.name == source.name]
+        alike = [other.given for other in sources if other.name == source.name]
         if len(alike) > 1:
             raise UsageError(
                 f"two datasets have the name {source.name!r}: {', '.join(alike)}; give one of "
@@ -157,7 +157,7 @@ def by_kind(source: Source, origins: Mapping[str, str], *, named: bool = True) -
     Raises:
         UsageError: the user gives a rule that means nothing on a set of graphs.
     """
-    if not (source.of_graphs or (source.format.own and named)):
+    if not (source.of_graphs or (source.format.of_users and named)):
         return source
     places = source.places
     if origins["grb_split"] == DEFAULT:

@@ -110,7 +110,7 @@ class Index(_Part, frozen=True):
     perturbations: tuple[Packed, ...]
 
 
-KIND: Final = FileKind(name="pack", type=Index, format=1, wanted=AGAIN)
+KIND: Final = FileKind(name="pack", type=Index, format=1, remedy=AGAIN)
 
 
 class Pack:

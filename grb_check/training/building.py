@@ -246,7 +246,7 @@ def build_victim(
     plan = _plan(built, dataset, name)
     view = _trial_view(dataset).to(device)
     with isolated_randomness(seed):
-        module = _on_device(_own_module(built, plan, name), name, device)
+        module = _on_device(_module_to_train(built, plan, name), name, device)
         encodes = isinstance(built, Encoder) or plan.method == "encode"
         attributes = None if encodes else _attributes(view, dataset)
         adapter = Adapter(
@@ -363,7 +363,7 @@ def _check_attributes(dataset: AnyDataset, name: str, *, encodes: bool) -> None:
         )
 
 
-def _own_module(built: object, plan: _Plan, name: str) -> nn.Module:
+def _module_to_train(built: object, plan: _Plan, name: str) -> nn.Module:
     """Return the module to train, or of a finished model a copy."""
     if not plan.finished or plan.fit is not None:
         return plan.module
@@ -371,7 +371,7 @@ def _own_module(built: object, plan: _Plan, name: str) -> nn.Module:
         warn_of_training_mode(plan.module, name)
     else:
         warn_of_assumed_encoder(name)
-    return _own_copy(plan.module)
+    return _copy_of(plan.module)
 
 
 def _on_device(module: nn.Module, name: str, device: torch.device) -> nn.Module:
@@ -389,7 +389,7 @@ def _checked_fit(built: SelfTrained, name: str) -> Callable[..., object]:
     return built.fit
 
 
-def _own_copy(module: nn.Module) -> nn.Module:
+def _copy_of(module: nn.Module) -> nn.Module:
     """Return a copy, so that freezing does not change the user's model; itself if that fails."""
     try:
         return copy.deepcopy(module)
@@ -404,7 +404,7 @@ def _check_called(adapter: Adapter, view: Data, seed: int, columns: int | None) 
 
 def _answers(adapter: Adapter, view: Data, seed: int) -> bool:
     """Return whether a module that trains itself can be called before its training."""
-    trial = replace(adapter, module=_own_copy(adapter.module))
+    trial = replace(adapter, module=_copy_of(adapter.module))
     try:
         with isolated_randomness(seed), torch.no_grad():
             trial(view.x, view.edge_index)
@@ -427,7 +427,7 @@ def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> No
     )
 
 
-def own_training(built: object, dataset: AnyDataset, name: str) -> Callable[..., object] | None:
+def builtin_training(built: object, dataset: AnyDataset, name: str) -> Callable[..., object] | None:
     """Return the training that what a factory returned brings along, if it does.
 
     Raises:

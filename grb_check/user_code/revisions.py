@@ -172,7 +172,7 @@ def worktree(revision: Revision) -> Iterator[Path]:
         _remove(revision.top, folder)
 
 
-def is_own(top: Path, path: Path) -> bool:
+def belongs_to(top: Path, path: Path) -> bool:
     """Return whether a path is in a repository, and not in an environment that lies in it."""
     path, environment = path.resolve(), Path(sys.prefix).resolve()
     installed = environment.is_relative_to(top) and path.is_relative_to(environment)
@@ -194,9 +194,9 @@ def not_of(folder: Path, top: Path) -> list[str]:
     for name, module in [*sys.modules.items()]:
         given = Path(getattr(module, "__file__", None) or "")  # torch has some without a folder
         known = name.partition(".")[0] in (*sys.stdlib_module_names, *ANYWHERE)
-        if known or not given.is_absolute() or is_own(folder, given) or ours in given.parents:
+        if known or not given.is_absolute() or belongs_to(folder, given) or ours in given.parents:
             continue
-        if is_own(top, given) or name in names:
+        if belongs_to(top, given) or name in names:
             result.append(str(given))
     return sorted(result)
 

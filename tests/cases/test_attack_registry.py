@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from grb_check.attacks.own_attacks import GROUP
 from grb_check.attacks.registry import load_attack, source_of
+from grb_check.attacks.user_attacks import GROUP
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.errors import UsageError
 
@@ -93,7 +93,7 @@ def test_a_users_attack_is_known_by_its_name_once_it_is_named(own: Path) -> None
     assert (
         registry.one("own_attacks:mine") == registry.one("injection/mine") == ("injection", "mine")
     )
-    assert list(registry.own) == [("injection", "mine")]
+    assert list(registry.user_attacks) == [("injection", "mine")]
     with pytest.raises(UsageError, match="knowledge is 'grey'; allowed: black-box, white-box"):
         registry.one("mine+knowledge=grey")
 
@@ -199,7 +199,7 @@ def test_users_modifications_can_be_replayed() -> None:
     registry.add(attack("mine", "modification"))
     assert registry.one("poisoning/mine") == ("poisoning", "mine")
     assert registry.named == ("mine",)
-    assert load_attack("poisoning", "mine", own=registry.own).name == "mine"
+    assert load_attack("poisoning", "mine", user_attacks=registry.user_attacks).name == "mine"
     knows = attack("knows", "modification")
     knows.knowledge = "white-box"
     with pytest.raises(UsageError, match="knows the model"):

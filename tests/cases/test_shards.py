@@ -71,8 +71,8 @@ def test_a_plan_has_the_parts_cases_in_order_and_a_digest_of_the_cut() -> None:
     """The digest is that of all parts, and another where durations differ."""
     cases = [Case("tiny", "easy", "injection", f"a{number}") for number in (3, 1, 2, 0)]
     parts = [plan(cases, Shard(index, 2), {}) for index in (1, 2)]
-    assert [planned_case.attack for planned_case in parts[0].own] == ["a2", "a0"]
-    assert [planned_case.attack for planned_case in parts[1].own] == ["a3", "a1"]
+    assert [planned_case.attack for planned_case in parts[0].part] == ["a2", "a0"]
+    assert [planned_case.attack for planned_case in parts[1].part] == ["a3", "a1"]
     assert parts[0].digest == parts[1].digest
     assert parts[0].cases == tuple(cases)
     assert parts[0].shard == Shard(1, 2)
@@ -80,7 +80,7 @@ def test_a_plan_has_the_parts_cases_in_order_and_a_digest_of_the_cut() -> None:
     assert plan(cases, Shard(1, 2), seconds).digest != parts[0].digest
     assert plan(cases, Shard(1, 3), {}).digest != parts[0].digest
     whole = plan(cases, None, {})
-    assert whole.own == whole.cases
+    assert whole.part == whole.cases
     assert (whole.shard, whole.digest) == (None, "")
 
 

@@ -88,8 +88,8 @@ def part(
     """The record of a part that lost its first cases."""
     planned = plan(CASES, shard, seconds or {})
     options = replace(options, shard=shard)
-    rows = rows_of(planned.own[lost:], options)
-    missing = [node_id_of(case) for case in planned.own[:lost]]
+    rows = rows_of(planned.part[lost:], options)
+    missing = [node_id_of(case) for case in planned.part[:lost]]
     return record_of(
         settings_record(options, lambda label: ("models.py", 7)),
         rows,

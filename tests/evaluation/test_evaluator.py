@@ -25,7 +25,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.outcomes import outcome_of
 from grb_check.datasets.dataset import Dataset, digest
 from grb_check.errors import BudgetError, ModelError, StoreWarning, UsageError
-from grb_check.evaluation import own_models, repeats, white_box
+from grb_check.evaluation import harness_models, repeats, white_box
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.gradients.victim import Victim
@@ -83,7 +83,7 @@ _TRAINED: dict[tuple[str, str, int], Victim] = {}
 @pytest.fixture(autouse=True)
 def trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The harness's own models are trained once for all tests that have the same data."""
-    train = own_models.surrogate
+    train = harness_models.surrogate
 
     def trained(dataset: Dataset, *, kind: str, seed: int, device: torch.device) -> Victim:
         key = (dataset.fingerprint(), kind, seed)
@@ -91,7 +91,7 @@ def trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
             _TRAINED[key] = train(dataset, kind=kind, seed=seed, device=device)
         return _TRAINED[key]
 
-    monkeypatch.setattr(own_models, "surrogate", trained)
+    monkeypatch.setattr(harness_models, "surrogate", trained)
 
 
 @pytest.fixture

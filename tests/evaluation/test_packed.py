@@ -25,9 +25,9 @@ from grb_check.cases.case import Case
 from grb_check.cases.outcomes import RepeatResult
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError, GradientError, UsageError
-from grb_check.evaluation import own_models
-from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.evaluation.packed import check_pack, wanted_by
+from grb_check.evaluation import harness_models
+from grb_check.evaluation.harness_models import HarnessModels, TrainedModel
+from grb_check.evaluation.packed import check_pack, requests_of
 from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, black_box, on_surrogates
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
@@ -44,11 +44,11 @@ def trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def train(dataset: Dataset, *, kind: str, seed: int, device: torch.device) -> Victim:
         return train_once(dataset, kind, seed)
 
-    monkeypatch.setattr(own_models, "surrogate", train)
+    monkeypatch.setattr(harness_models, "surrogate", train)
 
 
 def trial(attack: object, case: Case = CASE, folder: Path | None = None) -> Trial:
-    models = OwnModels(DATASET, DATASET.fingerprint(), Store(folder), CPU)
+    models = HarnessModels(DATASET, DATASET.fingerprint(), Store(folder), CPU)
     return Trial(models, attack, THREAT, case, 0)  # type: ignore[arg-type]
 
 
@@ -58,7 +58,7 @@ def packed(path: Path, given: Trial, seeds: int = ATTACK_SEEDS) -> Pack:
         path,
         (
             (key, on_surrogates(request_trial)[0])
-            for key, request_trial in wanted_by(given).items()
+            for key, request_trial in requests_of(given).items()
             if request_trial.seed < seeds
         ),
     )
@@ -67,12 +67,12 @@ def packed(path: Path, given: Trial, seeds: int = ATTACK_SEEDS) -> Pack:
 def from_pack(given: Trial, pack: Pack, monkeypatch: pytest.MonkeyPatch) -> Trial:
     """The trial with the pack, in which the training of a surrogate is an error."""
 
-    def no_surrogate(_: OwnModels, kind: str) -> TrainedModel:
+    def no_surrogate(_: HarnessModels, kind: str) -> TrainedModel:
         raise AssertionError(f"surrogate {kind} is trained")
 
-    monkeypatch.setattr(OwnModels, "surrogate", no_surrogate)
-    models = OwnModels(DATASET, DATASET.fingerprint(), given.own.store, CPU, pack)
-    return replace(given, own=models)
+    monkeypatch.setattr(HarnessModels, "surrogate", no_surrogate)
+    models = HarnessModels(DATASET, DATASET.fingerprint(), given.harness.store, CPU, pack)
+    return replace(given, harness=models)
 
 
 def facts(measured: RepeatResult) -> object:
@@ -121,7 +121,7 @@ def test_a_perturbation_of_a_pack_is_verified(
     """Like that of an attack; the error names the pack and the case."""
     given = trial(Spy())
     beyond = Perturbation(injected_x=torch.zeros(3, DATASET.num_features))
-    key = next(iter(wanted_by(given)))
+    key = next(iter(requests_of(given)))
     pack = write_pack(tmp_path / "a.npz", [(key, beyond)])
     with pytest.raises(BudgetError, match=r"a\.npz', communities/.*/spy: injected_x: 3"):
         black_box(from_pack(given, pack, monkeypatch), ready())
@@ -135,7 +135,7 @@ def test_that_a_surrogate_gives_no_gradient_is_remembered(
     given = trial(load_attack("injection", case.attack, {"iterations": 1}), case)
     perturbations = {
         key: GradientError("none") if key.attack == "fgsm" else on_surrogates(request_trial)[0]
-        for key, request_trial in wanted_by(given).items()
+        for key, request_trial in requests_of(given).items()
     }
     pack = write_pack(tmp_path / "a.npz", perturbations.items())
     assert {key.attack for key in perturbations} == {"fgsm", "rnd"}

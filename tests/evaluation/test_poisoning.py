@@ -21,7 +21,7 @@ from grb_check.datasets.dataset import AnyDataset, Dataset
 from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.after_attack import perturbed, predicted_if_poisoned
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.own_models import TrainedModel, TrainedVictims
+from grb_check.evaluation.harness_models import TrainedModel, TrainedVictims
 from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store

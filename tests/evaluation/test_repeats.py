@@ -12,8 +12,8 @@ from trial_spies import CPU, DATASET, Linear, train_once
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import RepeatResult
 from grb_check.datasets import Places, find
-from grb_check.evaluation import own_models
-from grb_check.evaluation.own_models import DatasetCache, OwnModels
+from grb_check.evaluation import harness_models
+from grb_check.evaluation.harness_models import DatasetCache, HarnessModels
 from grb_check.evaluation.repeats import measure_repeat, plan
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
@@ -30,10 +30,10 @@ SELECTED = [("modification", "rnd"), ("modification", "dice"), ("modification", 
 def measure(*cases: Case) -> dict[Case, RepeatResult]:
     """The repeat with seed 1 and an empty cache; times are left out."""
     source = find("synthetic-cora", Places(features="given"))  # it is not read
-    cache = DatasetCache(OwnModels(DATASET, "print", Store(None), CPU), source)
+    cache = DatasetCache(HarnessModels(DATASET, "print", Store(None), CPU), source)
     torch.manual_seed(0)
     subject = as_subject(Trained(Linear().eval()), name="linear")
-    planned = {case: plan(cache.own, case, {}, SELECTED) for case in cases}
+    planned = {case: plan(cache.harness, case, {}, SELECTED) for case in cases}
     results = {
         case: measure_repeat(
             cache,
@@ -60,7 +60,7 @@ def test_cases_measured_together_are_as_when_measured_alone(
 ) -> None:
     """Entries that earlier cases leave in the cache change no figure."""
     monkeypatch.setattr(
-        own_models,
+        harness_models,
         "surrogate",
         lambda dataset, *, kind, seed, device: train_once(dataset, kind, seed),
     )

@@ -30,8 +30,8 @@ from grb_check.cases.case import Case
 from grb_check.cases.outcomes import RepeatResult
 from grb_check.datasets.dataset import Dataset, graph_dataset
 from grb_check.errors import BudgetError
-from grb_check.evaluation import own_models
-from grb_check.evaluation.own_models import OwnModels, TrainedModel
+from grb_check.evaluation import harness_models
+from grb_check.evaluation.harness_models import HarnessModels, TrainedModel
 from grb_check.evaluation.trials import Trial, black_box, on_model
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
@@ -48,7 +48,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         kinds.append(kind)
         return train_once(dataset, kind, seed)
 
-    monkeypatch.setattr(own_models, "surrogate", train)
+    monkeypatch.setattr(harness_models, "surrogate", train)
     return kinds
 
 
@@ -58,12 +58,12 @@ def test_a_black_box_attack_sees_surrogate_and_guesses() -> None:
     given = trial(attack)
     black_box(given, victim)
     (seen,) = attack.seen
-    surrogate = given.own.surrogate("gcn")
+    surrogate = given.harness.surrogate("gcn")
     test = DATASET.test["full"]
     assert seen.model is surrogate.victim
     assert torch.equal(seen.graph.y[test], surrogate.predicted[test])
     assert torch.equal(seen.graph.y[DATASET.train], DATASET.graph.y[DATASET.train])
-    assert given.own.reference("gcn", 0).victim is not surrogate.victim
+    assert given.harness.reference("gcn", 0).victim is not surrogate.victim
 
 
 def test_an_attack_may_write_into_the_targets_that_it_is_given() -> None:
@@ -149,7 +149,7 @@ def test_an_attack_on_graphs_cannot_raise_their_budgets() -> None:
 
     dataset = graph_dataset(set_of_graphs())
     victim = Victim(Adapter(nn.Identity(), "m", PLAIN, batch=dataset.graph.batch), 2)
-    models = OwnModels(dataset, "", Store(None), CPU)
+    models = HarnessModels(dataset, "", Store(None), CPU)
     case = Case("rings-and-stars", "full", "modification", "greedy")
     given = Trial(models, Greedy(), threat_for(dataset, "full", "modification"), case, 0)
     with pytest.raises(BudgetError, match="its budget is 1"):

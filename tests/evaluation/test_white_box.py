@@ -24,13 +24,13 @@ from trial_spies import (
     trial,
 )
 
-from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.scenarios import Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat, apply, verify
+from grb_check.attacks.user_attacks import UserAttack
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError, ModelError
-from grb_check.evaluation import own_models
-from grb_check.evaluation.own_models import TrainedModel, predict
+from grb_check.evaluation import harness_models
+from grb_check.evaluation.harness_models import TrainedModel, predict
 from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.evaluation.trials import Trial, black_box
 from grb_check.evaluation.white_box import white_box
@@ -49,7 +49,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         kinds.append(kind)
         return train_once(dataset, kind, seed)
 
-    monkeypatch.setattr(own_models, "surrogate", train)
+    monkeypatch.setattr(harness_models, "surrogate", train)
     return kinds
 
 
@@ -197,7 +197,7 @@ class Pushing(Spy):
 
 def trained_victim() -> TrainedModel:
     """A GCN that is often right."""
-    return trial(Spy()).own.surrogate("gcn")
+    return trial(Spy()).harness.surrogate("gcn")
 
 
 def test_the_stronger_one_counts() -> None:
@@ -230,7 +230,7 @@ def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: P
     """It comes from the store if that case has run, also for a user's attack."""
     black_box(trial(Pushing("black-box", transferred=4.0), tmp_path), trained_victim())
     stored = entries(tmp_path)
-    for attack in (Pushing(transferred=4.0), OwnAttack(Pushing(transferred=4.0))):
+    for attack in (Pushing(transferred=4.0), UserAttack(Pushing(transferred=4.0))):
         result = white_box(trial(attack, tmp_path), trained_victim())
         assert (result.measurement.method, result.measurement.from_store) == ("transferred", True)
     assert len(entries(tmp_path) - stored) == 2  # random injection, and the reference's scores
@@ -292,6 +292,6 @@ def test_an_attack_that_refuses_to_be_black_box_has_no_transferred_variant() -> 
             if self.knowledge == "black-box":
                 raise ValueError("knowledge is black-box, allowed is white-box")
 
-    result = white_box(trial(OwnAttack(Proud("white-box"))), ready())
+    result = white_box(trial(UserAttack(Proud("white-box"))), ready())
     assert result.measurement.method == "adaptive"
     assert "transfer-stronger" not in {finding.name for finding in result.measurement.diagnostics}

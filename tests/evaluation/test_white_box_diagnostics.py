@@ -236,7 +236,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 @pytest.mark.slow
 def test_plain_models_have_no_finding(bench: Bench) -> None:
     """PyG's GCN and the bundled one, for edges and features."""
-    bundled = bench.evaluator._cache(bench.source).own.surrogate("gcn").victim.module
+    bundled = bench.evaluator._cache(bench.source).harness.surrogate("gcn").victim.module
     for model in (Plain(bench.inner), bench.inner, bundled):
         for attack in (GREEDY, PGD):
             repeat = bench.repeat(copy.deepcopy(model), attack)

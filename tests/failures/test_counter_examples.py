@@ -19,7 +19,7 @@ from grb_check.cases.counter_example import CounterExample
 from grb_check.cases.metrics import relative_drop
 from grb_check.datasets.dataset import GraphDataset, graph_dataset
 from grb_check.errors import ModelError
-from grb_check.evaluation.own_models import TrainedModel, predict
+from grb_check.evaluation.harness_models import TrainedModel, predict
 from grb_check.failures.counter_examples import _linked, _part, smallest
 from grb_check.failures.evidence import CaseLimits
 from grb_check.failures.replay import Replay

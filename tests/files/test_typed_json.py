@@ -26,7 +26,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     notes: tuple[str, ...] = ()
 
 
-KIND = FileKind(name="test file", type=Figures, format=2, wanted="write it again")
+KIND = FileKind(name="test file", type=Figures, format=2, remedy="write it again")
 CONTENT = Figures(name="gcn", drop=0.25, repeats=3, notes=("first", "second"))
 
 figures = st.builds(

@@ -19,7 +19,7 @@ from torch_geometric.nn import (
     models,
 )
 
-from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
 from grb_check.attacks.protocol import FlipTrials, Moves
 from grb_check.gradients import flip_deltas
 from grb_check.gradients.flip_deltas import DeltaTrials
@@ -105,9 +105,9 @@ def check(trials: FlipTrials, victim: Victim, graph, targets: Tensor, rounds) ->
         assert torch.equal(changed.owner, changed.owner.sort().values)
         for number in range(moves.count):
             in_graph = changed.owner == number
-            assert changed.place[in_graph].unique().numel() == int(in_graph.sum())
+            assert changed.position[in_graph].unique().numel() == int(in_graph.sum())
             logits = trials.logits().index_copy(
-                0, changed.place[in_graph], changed.logits[in_graph]
+                0, changed.position[in_graph], changed.logits[in_graph]
             )
             flipped = edges.flipped(edges.encode(moves.pairs[:, moves.owner == number]))
             torch.testing.assert_close(logits, expected(flipped), rtol=1e-4, atol=1e-4)

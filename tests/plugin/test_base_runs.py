@@ -204,7 +204,7 @@ def test_shards_compare_each_case_and_merge_all_of_them(repository: pytest.Pytes
     assert [row["verdict"] for row in one["cases"]] == [row["verdict"] for row in other["cases"]]
 
 
-OWN_TESTS = """
+USER_TESTS = """
 import pytest
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_figures(grb_outcome):
 def test_own_tests_are_compared_with_the_base(repository: pytest.Pytester) -> None:
     """Those that ask for a verdict, as far as the base has them; from the store, if it can be."""
     path = repository.path
-    (path / "test_own.py").write_text(OWN_TESTS)
+    (path / "test_own.py").write_text(USER_TESTS)
     commit(path)
     write(path, MODEL.format(WORSE))
     args = ("test_own.py", "--grb-base=HEAD", "--grb-max-drop=1", "--grb-min-clean=0", "-rf")

@@ -15,8 +15,8 @@ from grb_check.__main__ import main
 from grb_check.cases.case import Case
 from grb_check.datasets import Places, find
 from grb_check.errors import UsageError
-from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.execution.tasks import ModelOnDataset, Setup, Task, check, measure, run_task
+from grb_check.evaluation.harness_models import HarnessModels, TrainedModel
+from grb_check.runs.tasks import ModelOnDataset, Setup, Task, check, measure, run_task
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.store.pack import PackPlace, open_pack
 
@@ -50,10 +50,10 @@ def packed(project: pytest.Pytester) -> pytest.Pytester:
 
 
 def forbid_surrogates(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_surrogate(_: OwnModels, kind: str) -> TrainedModel:
+    def no_surrogate(_: HarnessModels, kind: str) -> TrainedModel:
         raise AssertionError(f"surrogate {kind} is trained")
 
-    monkeypatch.setattr(OwnModels, "surrogate", no_surrogate)
+    monkeypatch.setattr(HarnessModels, "surrogate", no_surrogate)
 
 
 def facts(path: Path) -> Any:

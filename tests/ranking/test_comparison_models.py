@@ -37,7 +37,7 @@ def places(tmp_path: Path) -> Places:
 
 
 def sources(*names: str) -> list[Source]:
-    return [Source(name, GRB_FILES, Path("/nowhere"), asked=f"./{name}") for name in names]
+    return [Source(name, GRB_FILES, Path("/nowhere"), given=f"./{name}") for name in names]
 
 
 def found(places: Places, words: str, *names: str) -> Boards:
@@ -95,7 +95,7 @@ def test_a_leaderboard_of_another_split_or_of_other_data_is_refused(places: Plac
 def test_sets_of_graphs_have_no_leaderboards(places: Places, words: str) -> None:
     """None can be made; if the run also has a single graph, that is proposed."""
     models = read_comparison_models([words], Path)
-    graphs = Source("proteins", TU_DATASET, Path("/nowhere"), asked="proteins")
+    graphs = Source("proteins", TU_DATASET, Path("/nowhere"), given="proteins")
     with pytest.raises(UsageError, match="proteins is a set of graphs"):
         find_boards(models, [graphs], places)
     with pytest.raises(UsageError, match=r"--grb-dataset=\./other, then"):

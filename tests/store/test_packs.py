@@ -12,8 +12,8 @@ from grb_check.cases.case import Case
 from grb_check.cases.suites import SUITES
 from grb_check.datasets.formats.bundled import GRAPH
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.evaluation.packed import check_pack, wanted_by
+from grb_check.evaluation.harness_models import HarnessModels, TrainedModel
+from grb_check.evaluation.packed import check_pack, requests_of
 from grb_check.evaluation.surrogates import REFERENCES
 from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, facts_of, on_surrogates
 from grb_check.store.pack import SHIPPED, shipped_pack
@@ -40,13 +40,13 @@ def test_the_first_run_makes_no_black_box_perturbation(
     makes them again.
     """
 
-    def no_surrogate(_: OwnModels, kind: str) -> TrainedModel:
+    def no_surrogate(_: HarnessModels, kind: str) -> TrainedModel:
         raise AssertionError(f"surrogate {kind} is trained")
 
-    monkeypatch.setattr(OwnModels, "surrogate", no_surrogate)
+    monkeypatch.setattr(HarnessModels, "surrogate", no_surrogate)
     check_pack(shipped_pack(), trials)
     for _, (trial,) in trials:
-        for request in wanted_by(trial).values():
+        for request in requests_of(trial).values():
             assert on_surrogates(request)[1]
     assert SHIPPED.stat().st_size < LARGEST
 
@@ -66,17 +66,21 @@ def test_references_of_the_first_run_are_shipped(
         assert {len(references[kind].attacked) for kind in REFERENCES} == {20}
         if "injection" in case.scenario:
             assert references["mlp"].attacked == references["mlp"].clean
-        packed = OwnModels(
-            trial.own.dataset, trial.own.fingerprint, Store(None), trial.own.device, shipped_pack()
+        packed = HarnessModels(
+            trial.harness.dataset,
+            trial.harness.fingerprint,
+            Store(None),
+            trial.harness.device,
+            shipped_pack(),
         )
-        assert facts_of(replace(trial, own=packed), "").shipped == {}
+        assert facts_of(replace(trial, harness=packed), "").shipped == {}
 
 
 def test_repeats_share_five_perturbations(trials: list[tuple[Case, tuple[Trial, ...]]]) -> None:
     """Repeat r has that of the seed r mod 5."""
     trial = trials[0][1][0]
     first, sixth, second = (
-        on_surrogates(Trial(trial.own, trial.attack, trial.threat, trial.case, seed))[0]
+        on_surrogates(Trial(trial.harness, trial.attack, trial.threat, trial.case, seed))[0]
         for seed in (0, ATTACK_SEEDS, 1)
     )
     assert all(map(torch.equal, first.tensors(), sixth.tensors()))

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import shortfall
 from grb_check.attacks.graph_sets.candidate_flips import Search, row_objective, search_of
 from grb_check.attacks.graph_sets.graph_list import graph_list, new_key, no_flips, uniform
 from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, greedy_search
@@ -29,6 +28,7 @@ from grb_check.attacks.injection.tdgia import InjectionTdgia
 from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.pgd_topology import ModificationPgdTopology
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
+from grb_check.attacks.modification.shared.edge_set import shortfall
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat
 

@@ -10,9 +10,6 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.edge_search import last_edges
-from grb_check.attacks.edges.edge_set import EdgeSet
-from grb_check.attacks.edges.flip_sources import NO_GRADIENT, best_flips, gains_of_flips
 from grb_check.attacks.graph_sets.graph_list import (
     Copies,
     GraphList,
@@ -22,6 +19,13 @@ from grb_check.attacks.graph_sets.graph_list import (
     rounding_step,
     row_major_order,
     uniform,
+)
+from grb_check.attacks.modification.shared.edge_search import last_edges
+from grb_check.attacks.modification.shared.edge_set import EdgeSet
+from grb_check.attacks.modification.shared.flip_sources import (
+    NO_GRADIENT,
+    best_flips,
+    gains_of_flips,
 )
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import PairGradients

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import EdgeSet, budgets_and_starts, edge_set
+from grb_check.attacks.modification.shared.edge_set import EdgeSet, budgets_and_starts, edge_set
 from grb_check.attacks.protocol import DifferentiableModel, GraphModel
 from grb_check.attacks.threat import Threat
 

@@ -8,7 +8,6 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.edge_set import removable, within_capacity
 from grb_check.attacks.graph_sets.candidate_flips import (
     RankedRows,
     Search,
@@ -24,6 +23,7 @@ from grb_check.attacks.graph_sets.graph_list import (
     quantised,
     uniform,
 )
+from grb_check.attacks.modification.shared.edge_set import removable, within_capacity
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.candidate_flips import RowObjective, row_objective
 from grb_check.attacks.graph_sets.graph_list import passes
-from grb_check.attacks.links.domains import Step, domain_of
-from grb_check.attacks.links.feature_search import (
+from grb_check.attacks.injection.shared.domains import Step, domain_of
+from grb_check.attacks.injection.shared.feature_search import (
     FeatureSearchSettings,
     LogitsOfFeatures,
     Place,
@@ -23,7 +23,7 @@ from grb_check.attacks.links.feature_search import (
     homophily_of_nodes,
     maximise_each,
 )
-from grb_check.attacks.links.links import mean_probabilities
+from grb_check.attacks.injection.shared.links import mean_probabilities
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel, GraphModel, members
 from grb_check.attacks.threat import Perturbation, Threat, apply

@@ -10,7 +10,6 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.flip_sources import NEGLIGIBLE, gains_of_flips, project, stepped
 from grb_check.attacks.graph_sets.candidate_flips import Search, weighted_logits
 from grb_check.attacks.graph_sets.graph_list import Copies, count_flips, no_flips, uniform
 from grb_check.attacks.graph_sets.greedy_flips import (
@@ -21,6 +20,12 @@ from grb_check.attacks.graph_sets.greedy_flips import (
     spend_the_rest,
     unflipped,
     without_isolating,
+)
+from grb_check.attacks.modification.shared.flip_sources import (
+    NEGLIGIBLE,
+    gains_of_flips,
+    project,
+    stepped,
 )
 
 PATIENCE: Final = 3  # renewals without a gain

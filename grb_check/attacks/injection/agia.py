@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.links.domains import adam_step, free_adam, sign_step, zero_start
-from grb_check.attacks.links.feature_search import (
+from grb_check.attacks.injection.shared.domains import adam_step, free_adam, sign_step, zero_start
+from grb_check.attacks.injection.shared.feature_search import (
     MIN_GAIN,
     check_feature_search,
     gradients,
     homophily_of_weights,
     nodes_in_graph,
 )
-from grb_check.attacks.links.links import (
+from grb_check.attacks.injection.shared.links import (
     clean_probabilities,
     defective_links,
     links_per_node,

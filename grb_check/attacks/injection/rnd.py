@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.links.domains import domain_of
-from grb_check.attacks.links.links import random_links, sites_of
+from grb_check.attacks.injection.shared.domains import domain_of
+from grb_check.attacks.injection.shared.links import random_links, sites_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import INJECTION, Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat

@@ -9,12 +9,17 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.links.domains import adam_step, uniform_start, zero_start
-from grb_check.attacks.links.feature_search import (
+from grb_check.attacks.injection.shared.domains import adam_step, uniform_start, zero_start
+from grb_check.attacks.injection.shared.feature_search import (
     check_feature_search,
     nodes_in_graph,
 )
-from grb_check.attacks.links.links import even_links, links_per_node, no_links, ring_links
+from grb_check.attacks.injection.shared.links import (
+    even_links,
+    links_per_node,
+    no_links,
+    ring_links,
+)
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import INJECTION, Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat

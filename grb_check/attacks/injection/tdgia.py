@@ -9,9 +9,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.links.domains import domain_of
-from grb_check.attacks.links.feature_search import Place, check_feature_search, place_in_graph
-from grb_check.attacks.links.links import (
+from grb_check.attacks.injection.shared.domains import domain_of
+from grb_check.attacks.injection.shared.feature_search import (
+    Place,
+    check_feature_search,
+    place_in_graph,
+)
+from grb_check.attacks.injection.shared.links import (
     Sites,
     clean_probabilities,
     defective_links,

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import mask_of
-from grb_check.attacks.edges.flips_at_targets import random_flips_at_targets
+from grb_check.attacks.modification.shared.edge_set import mask_of
+from grb_check.attacks.modification.shared.flips_at_targets import random_flips_at_targets
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_removal_share

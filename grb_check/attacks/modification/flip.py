@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.centrality import CENTRALITIES, as_integers
-from grb_check.attacks.edges.edge_set import (
+from grb_check.attacks.modification.shared.centrality import CENTRALITIES, as_integers
+from grb_check.attacks.modification.shared.edge_set import (
     PairRanges,
     adjacency_of,
     edges_at,
@@ -22,7 +22,11 @@ from grb_check.attacks.edges.edge_set import (
     shortfall,
     within_capacity,
 )
-from grb_check.attacks.edges.flips_at_targets import SPARE, most_additions, split_budget
+from grb_check.attacks.modification.shared.flips_at_targets import (
+    SPARE,
+    most_additions,
+    split_budget,
+)
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_removal_share, check_restrict

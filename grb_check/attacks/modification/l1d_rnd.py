@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import (
+from grb_check.attacks.modification.shared.edge_set import (
     Neighbours,
     degrees_of,
     neighbours_in,

@@ -9,9 +9,13 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import adjacency_of
-from grb_check.attacks.edges.flips_at_targets import best_flips, candidates_at, most_additions
-from grb_check.attacks.edges.spectra import (
+from grb_check.attacks.modification.shared.edge_set import adjacency_of
+from grb_check.attacks.modification.shared.flips_at_targets import (
+    best_flips,
+    candidates_at,
+    most_additions,
+)
+from grb_check.attacks.modification.shared.spectra import (
     SAME,
     Floats,
     Spectrum,

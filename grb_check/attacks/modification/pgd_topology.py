@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.answer_search import polished
-from grb_check.attacks.edges.edge_search import (
+from grb_check.attacks.modification.shared.answer_search import polished
+from grb_check.attacks.modification.shared.edge_search import (
     Relaxed,
     SearchSpace,
     ascend,
@@ -19,8 +19,8 @@ from grb_check.attacks.edges.edge_search import (
     rounded,
     search_graph,
 )
-from grb_check.attacks.edges.edge_set import EdgeSet
-from grb_check.attacks.edges.flip_sources import (
+from grb_check.attacks.modification.shared.edge_set import EdgeSet
+from grb_check.attacks.modification.shared.flip_sources import (
     Aim,
     best_flips,
     flip_source,

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import EdgeSet, mask_of
+from grb_check.attacks.modification.shared.edge_set import EdgeSet, mask_of
 from grb_check.attacks.protocol import DifferentiableModel, PairGradients
 from grb_check.attacks.threat import Threat
 from grb_check.errors import UsageError

@@ -14,13 +14,13 @@ from grb_check.datasets.formats.bundled import BUNDLED, BUNDLED_SET
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.npz_graph import NPZ_GRAPH
 from grb_check.datasets.formats.ogb import OGB
-from grb_check.datasets.formats.own_data import OWN_DATA
 from grb_check.datasets.formats.planetoid import PLANETOID
 from grb_check.datasets.formats.pt_file import PT_FILE
 from grb_check.datasets.formats.pyg import PYG
 from grb_check.datasets.formats.rebuilt import REBUILT
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.datasets.formats.tu_folder import TU_FOLDER
+from grb_check.datasets.formats.user_data import USER_DATA
 from grb_check.datasets.source import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -35,6 +35,6 @@ FORMATS: Final[tuple[Format, ...]] = (
     NPZ_GRAPH,
     PT_FILE,
     PYG,
-    OWN_DATA,
+    USER_DATA,
 )
 """In the order of the list of datasets, and of preference where two have found the same name."""

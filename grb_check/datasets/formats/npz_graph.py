@@ -93,5 +93,5 @@ NPZ_GRAPH: Final = Format(
     read=read,
     usage="the path of an .npz file with adj_*, attr_* and labels",
     suffixes=(".npz",),
-    own=True,
+    of_users=True,
 )

@@ -181,6 +181,6 @@ PT_FILE: Final = Format(
     read=read,
     usage="the path of a .pt file with a torch_geometric.data.Data or a list of them",
     suffixes=(".pt",),
-    own=True,
+    of_users=True,
     tells_graphs=_is_set,
 )

@@ -27,7 +27,7 @@ def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
 
 
 def _source(name: str, path: Path, places: Places) -> Source:
-    return Source(name, REBUILT, path, key=f"{name} (rebuilt)", places=places, asked=name)
+    return Source(name, REBUILT, path, key=f"{name} (rebuilt)", places=places, given=name)
 
 
 def _files(source: Source) -> dict[str, Path]:
@@ -74,7 +74,7 @@ def instead_of(source: Source, failure: DataError) -> Source:
         msg = f"{failure}\nThe files to rebuild it from are not available either: {error}"
         raise DataError(msg) from None
     warnings.warn(f"{source.name} will be rebuilt, because {failure}", DataNotice, stacklevel=2)
-    return replace(result, asked=source.asked)
+    return replace(result, given=source.given)
 
 
 def _refuse_given_split(source: Source) -> None:

@@ -24,13 +24,13 @@ MARK: Final = "_graph_indicator.txt"  # every set has this file, and no other fo
 def _find(request: DatasetRequest, places: Places) -> Iterator[Source]:
     if request.path is not None:
         for path in (request.path, request.path / "raw"):
-            if prefix := _prefix(path, request.asked):
+            if prefix := _prefix(path, request.given):
                 yield _source(request.named(prefix), path, prefix)
-    elif ":" not in request.text:
-        name = request.text
+    elif ":" not in request.given:
+        name = request.given
         for folder in places.searched:
             for part in (name, f"{name}/raw", f"tu/{name}/raw", f"pyg/TUDataset/{name}/raw"):
-                if prefix := _prefix(folder / part, request.asked):
+                if prefix := _prefix(folder / part, request.given):
                     yield _source(name, folder / part, prefix)
 
 
@@ -71,7 +71,7 @@ def _names(path: Path) -> Iterable[str]:
 def _files(source: Source) -> dict[str, Path]:
     if not source.path.is_dir():
         return only_file(source)
-    prefix = _prefix(source.path, source.asked)
+    prefix = _prefix(source.path, source.given)
     present = (name for name in os.listdir(source.path) if name.startswith(f"{prefix}_"))
     names = {*(f"{prefix}_{part}.txt" for part in REQUIRED), *present}
     return {name: source.path / name for name in sorted(names)}
@@ -80,7 +80,7 @@ def _files(source: Source) -> dict[str, Path]:
 def _read(source: Source) -> GraphSet:
     from grb_check.datasets.reading.tu_files import read_tu_files  # torch
 
-    return read_tu_files(source.name, _prefix(source.path, source.asked), source.path)
+    return read_tu_files(source.name, _prefix(source.path, source.given), source.path)
 
 
 TU_FOLDER: Final = Format(

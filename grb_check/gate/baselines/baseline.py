@@ -19,7 +19,7 @@ from grb_check.gate.baselines.files import (
     BaselineFile,
     Pair,
     entry_of,
-    is_own_test,
+    is_user_test,
     read_baseline,
     write_baseline,
 )
@@ -46,11 +46,11 @@ class Written:
 
     Attributes:
         unchanged: whether the file was the same before.
-        kept: number of entries of the file that the run did not make.
+        retained: number of entries of the file that the run did not make.
     """
 
     unchanged: bool
-    kept: int
+    retained: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class Baseline:
 
         Users' own tests may have another number, and cases in doubt have more.
         """
-        built_in = [entry.repeats for key, entry in self.entries.items() if not is_own_test(key)]
+        built_in = [entry.repeats for key, entry in self.entries.items() if not is_user_test(key)]
         every = [entry.repeats for entry in self.entries.values()]
         return min(built_in or every, default=REPEATS)
 
@@ -140,7 +140,7 @@ class Baseline:
             return Comparison(result="new", text=text, margin=self.margin)
         pair = Pair(outcome.case, before, entry_of(outcome))
         result = compare(pair, self.margin, self.alpha)
-        if result.explained and is_own_test(key):  # no other test fails for its clean accuracy
+        if result.explained and is_user_test(key):  # no other test fails for its clean accuracy
             return replace(result, result="fail")
         return result
 
@@ -174,7 +174,7 @@ class Baseline:
         if not self.same:
             return self
         prefix = f"{self.model}@" if self.model else ""
-        entries = {f"{prefix}{key}": entry for key, entry in now.items() if not is_own_test(key)}
+        entries = {f"{prefix}{key}": entry for key, entry in now.items() if not is_user_test(key)}
         return replace(self, saved=BaselineFile(entries=entries))
 
     def unused(self, keys: Collection[str]) -> list[str]:
@@ -202,12 +202,14 @@ class Baseline:
             stored = {key.removeprefix(theirs) for key in before.entries if key.startswith(theirs)}
             if stored <= measured.keys():  # else another model's figures would get this one's name
                 before = before.with_prefix(theirs, prefix)
-            measured = {k if is_own_test(k) else prefix + k: entry for k, entry in measured.items()}
+            measured = {
+                k if is_user_test(k) else prefix + k: entry for k, entry in measured.items()
+            }
         new = updated(before, measured, named)
         if new != self.saved:
             write_baseline(self.path, new)
         retained = len(new.entries) - len(measured)
-        return Written(unchanged=new == self.saved, kept=retained)
+        return Written(unchanged=new == self.saved, retained=retained)
 
 
 def open_baseline(path: Path, margin: float, model: str, *, update: bool) -> Baseline:

@@ -240,7 +240,7 @@ def more_frequent(collapses: Collapses) -> float:
 
 
 SPREAD_FLOOR: Final = 0.5  # points; limits the weight of a case that hardly varies
-OWN_SPREAD: Final = 2.0  # weight of the median variance of all cases beside n - 1 of a case's own
+CASE_SPREAD: Final = 2.0  # weight of the median variance of all cases beside n - 1 of a case's own
 # Shares of the error rate of the tests at the end of a run.
 CASES_SHARE: Final = 1 / 8
 COLLAPSES_SHARE: Final = 1 / 4
@@ -473,7 +473,7 @@ def case_weights(losses: Sequence[Sequence[float]]) -> list[float]:
     variances = [statistics.variance(loss) for loss in losses]
     common, freedom = statistics.median(variances), len(losses[0]) - 1
     moderated = [
-        (freedom * variance + OWN_SPREAD * common) / (freedom + OWN_SPREAD) + SPREAD_FLOOR**2
+        (freedom * variance + CASE_SPREAD * common) / (freedom + CASE_SPREAD) + SPREAD_FLOOR**2
         for variance in variances
     ]
     return [1.0 / variance for variance in moderated]

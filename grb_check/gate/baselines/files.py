@@ -128,7 +128,7 @@ class BaselineCase:
         return tuple(_ones(bits) / self.targets for bits in self.after)
 
 
-BASELINE: Final = FileKind(name="baseline", type=BaselineContent, format=7, wanted=WANTED)
+BASELINE: Final = FileKind(name="baseline", type=BaselineContent, format=7, remedy=WANTED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ class BaselineFile:
     @property
     def groups(self) -> Counter[tuple[str, str]]:
         """Number of entries of each model and dataset, without users' own tests."""
-        ids = (key.partition("@")[::2] for key in self.entries if not is_own_test(key))
+        ids = (key.partition("@")[::2] for key in self.entries if not is_user_test(key))
         return Counter((model, cell.rsplit("/", 3)[0]) for model, cell in ids)
 
     @property
@@ -159,13 +159,13 @@ class BaselineFile:
     def with_prefix(self, old: str, new: str) -> BaselineFile:
         """Return the same with `new` instead of `old` at the beginning of its keys."""
         given = self.entries
-        moved = [key for key in given if key.startswith(old) and not is_own_test(key)]
+        moved = [key for key in given if key.startswith(old) and not is_user_test(key)]
         rest = {key: entry for key, entry in given.items() if key not in moved}
         named = {new + key.removeprefix(old): given[key] for key in moved}
         return replace(self, entries={**rest, **named})
 
 
-def is_own_test(key: str) -> bool:
+def is_user_test(key: str) -> bool:
     """Whether an entry is of a user's own test, which not every run has."""
     return "::" in key and not is_node_id(key)
 

@@ -20,7 +20,7 @@ from grb_check.errors import count
 from grb_check.files.outputs import reason, shown
 from grb_check.files.versions import MEASURED, PACK
 from grb_check.gate.baselines.baseline import REPEATS, Baseline, key_of
-from grb_check.gate.baselines.files import BaselineCase, entry_of, is_own_test, why_incomparable
+from grb_check.gate.baselines.files import BaselineCase, entry_of, is_user_test, why_incomparable
 from grb_check.gate.baselines.joint import (
     JointComparison,
     ModelOnDataset,
@@ -85,7 +85,7 @@ def _other_perturbations(baseline: Baseline, rows: Sequence[CaseRecord]) -> list
     ]
 
 
-OWN_TESTS: Final = "own tests"  # of users, as a group
+USER_TESTS: Final = "own tests"  # of users, as a group
 SHOWN: Final = 3  # models and datasets of the baseline that the text names
 ADVICE: Final = "run what the baseline has, or accept this run with --grb-update-baseline"
 BASE_ADVICE: Final = "name a base with the same data and attacks, or run without one this time"
@@ -137,9 +137,9 @@ def without_figures(
     Users' own tests there are a group of their own.
     """
     result = []
-    user_tests = {("", OWN_TESTS): sum(not is_node_id(row.node_id) for row in rows)}
+    user_tests = {("", USER_TESTS): sum(not is_node_id(row.node_id) for row in rows)}
     for (model, dataset), cases in {**groups_of(planned), **user_tests}.items():
-        label = dataset if dataset == OWN_TESTS else model or baseline.model
+        label = dataset if dataset == USER_TESTS else model or baseline.model
         text = baseline.failures.get(label)
         if text is not None:
             failed = Comparison(result="incomparable", text=text, margin=baseline.margin)
@@ -255,7 +255,7 @@ def baseline_result(
         {key_of(row.node_id, row.case): entry_of(row.outcome) for row in rows if row.outcome}
     )
     keys = {case.id for case in planned} | {key_of(row.node_id, row.case) for row in rows}
-    unused = tuple(key for key in baseline.unused(keys) if not is_own_test(key))
+    unused = tuple(key for key in baseline.unused(keys) if not is_user_test(key))
     few = [] if baseline.revision else _few_repeats(baseline.entries)
     notes = [*_nothing_judged(rows), *few, *baseline.notes]
     notes += environment_notes(baseline, rows, environment)
@@ -340,7 +340,7 @@ def _written(
     except OSError as error:
         note = f"{shown(baseline.path)} not written: {reason(error)}"
         return BaselineResult(baseline=baseline, failed=True, notes=(note,))
-    retained = result.kept
+    retained = result.retained
     entries = count(len(created), "entry", "entries")
     text = f"{entries} written to {shown(baseline.path)}" + (
         f", {retained} kept" if retained else ""

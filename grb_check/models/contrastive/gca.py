@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.centrality import eigenvector as leading_eigenvector
+from grb_check.attacks.modification.shared.centrality import eigenvector as leading_eigenvector
 from grb_check.gradients.normalisation import GCN_NORM
 from grb_check.models.contrastive.gcn_encoder import FeatureProduct, GCNEncoder, minimise
 from grb_check.models.contrastive.info_nce import ProjectionHead, info_nce

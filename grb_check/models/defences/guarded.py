@@ -68,12 +68,12 @@ class Guarded:
     Attributes:
         edges: float [e], omega, the weight of `source` at `target`.
         loops: float [N], omega of each node with itself.
-        kept: bool [e], edges that no layer has removed so far.
+        retained: bool [e], edges that no layer has removed so far.
     """
 
     edges: Tensor
     loops: Tensor
-    kept: Tensor
+    retained: Tensor
 
 
 class Guard(nn.Module):
@@ -114,7 +114,7 @@ class Guard(nn.Module):
         cosine = (unit[edges.source] * unit[edges.target]).sum(dim=1)
         retained = cosine >= self.threshold
         if before is not None:
-            retained = retained & before.kept
+            retained = retained & before.retained
         present = retained.to(h.dtype) if edge_weight is None else retained * edge_weight
         alpha, loops = _shares(torch.where(retained, cosine, 0.0) * present, present, edges)
         step, retained = self._opened(alpha, edges, retained)

@@ -38,7 +38,7 @@ ZOO: Final = "zoo"
 FOLDER: Final = "leaderboards"  # in the data home
 WANTED: Final = "make it again with python -m grb_check leaderboard, or remove it"
 
-BOARD: Final = FileKind(name="leaderboard", type=Board, format=4, wanted=WANTED)
+BOARD: Final = FileKind(name="leaderboard", type=Board, format=4, remedy=WANTED)
 
 
 def measured_board(dataset: str, home: Path) -> Board | None:

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, graph_of, graphs, threats, undirected
 
-from grb_check.attacks.edges.edge_set import adjacency_of
-from grb_check.attacks.edges.spectra import leading_spectrum
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.flip import ModificationFlip
 from grb_check.attacks.modification.nea import ModificationNea
 from grb_check.attacks.modification.rnd import ModificationRnd
+from grb_check.attacks.modification.shared.edge_set import adjacency_of
+from grb_check.attacks.modification.shared.spectra import leading_spectrum
 from grb_check.attacks.modification.stack import ModificationStack
 from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.errors import UsageError

@@ -10,7 +10,7 @@ from strategies import graphs
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.poisoning.retrained import MOMENTUM, RATE, retrained, training_nodes
 from grb_check.attacks.threat import Threat
 

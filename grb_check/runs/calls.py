@@ -1,0 +1,283 @@
+"""Who runs tasks: this process, or workers, with a second try for what was lost with one.
+
+Workers that run tasks are processes of this machine, see `processes`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Protocol
+
+from grb_check.errors import GrbCheckError, LostError, one_line
+from grb_check.runs.tasks import Answer, Process, Setup, Task, run_task
+
+_BROKEN: Final = ("loky", "ShutdownExecutorError")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """Processes that run.
+
+    Attributes:
+        executor: to submit tasks to.
+        name: for pytest's header.
+        width: number of tasks that may be in flight at once.
+        close: cancels what is queued, and ends the processes.
+        written: returns what they wrote last.
+    """
+
+    executor: Executor
+    name: str
+    width: int
+    close: Callable[[], None]
+    written: Callable[[], str] = str
+
+
+def breaks_all(error: BaseException) -> bool:
+    """Return whether the executor is broken, and has to be started again."""
+    kinds = {
+        (error_type.__module__.partition(".")[0], error_type.__name__)
+        for error_type in type(error).__mro__
+    }
+    return isinstance(error, (BrokenExecutor, CancelledError)) or _BROKEN in kinds
+
+
+TRIES: Final = 2
+_LOOK: Final = 0.5  # seconds between two looks at the clock, if tasks have a time limit
+
+
+class Pending(Protocol):
+    """The answer to a task, which may be waited for."""
+
+    def done(self) -> bool:
+        """Whether `result` need not be waited for."""
+        ...
+
+    def result(self) -> Answer:
+        """Return the answer, or raise the error of the task."""
+        ...
+
+
+class Calls(Protocol):
+    """Runs tasks.
+
+    Attributes:
+        name: for pytest's header; empty for this process.
+        width: number of tasks that may run at once; 0 if each runs when its answer is asked for.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def width(self) -> int: ...
+
+    def submit(self, task: Task) -> Pending:
+        """Return the answer to a task, which raises `LostError` if the task was lost twice."""
+        ...
+
+    def close(self) -> None:
+        """Cancel everything, and release the workers."""
+        ...
+
+
+class Inline:
+    """Runs each task in this process when its answer is asked for, so that verdicts come early.
+
+    Args:
+        setup: of the run.
+        progress: see `Process`.
+    """
+
+    name = ""
+    width = 0
+
+    def __init__(
+        self, setup: Setup, progress: Callable[[str], AbstractContextManager[None]] | None = None
+    ) -> None:
+        self._setup = setup
+        self._progress = progress
+
+    @cached_property
+    def process(self) -> Process:
+        """What this process keeps; torch is imported with it."""
+        return Process(self._setup, self._progress)
+
+    def submit(self, task: Task) -> Pending:
+        """Return what runs the task when it is asked, once."""
+        return _Later(lambda: self.process.answer(task))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Later:
+    def __init__(self, run: Callable[[], Answer]) -> None:
+        self._run = run
+        self._answer: Answer | None = None
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Answer:
+        if self._answer is None:
+            self._answer = self._run()
+        return self._answer
+
+
+@dataclass(eq=False)
+class _Job:
+    """A task, the future that its caller waits for, and its tries so far."""
+
+    task: Task
+    future: Future[Answer] = field(default_factory=Future)
+    tries: int = 0
+    start: int = 0  # of the workers, when the last try began
+    begun: float = 0.0
+
+
+class Retrying:
+    """Gives tasks to workers in order, as many at a time as they have room for.
+
+    If a worker died, or there was not enough memory, nobody knows which task is to blame: all
+    workers are started again, and each of these tasks is run again alone, after all others. One
+    that takes longer than it may is lost at once, and the workers are started again.
+
+    Args:
+        start: starts the workers, which are closed with this object.
+        timeout: seconds that a task may take; None for any number.
+
+    Raises:
+        LostError, UsageError: the workers cannot be started.
+    """
+
+    def __init__(self, start: Callable[[], Workers], timeout: float | None = None) -> None:
+        self._start_workers = start
+        self._timeout = timeout
+        self._workers = start()
+        self.name = self._workers.name
+        self._changing = threading.Lock()  # `close` may come from another thread than a restart
+        self._refused = ""  # the reason why no more tasks are taken
+        self._waiting: deque[_Job] = deque()
+        self._alone: deque[_Job] = deque()
+        self._running: set[_Job] = set()
+        self._start = 0
+        # Executors must not be given tasks in callbacks of futures: some hold locks then.
+        self._events: queue.SimpleQueue[tuple[_Job, Future[Answer] | None] | None]
+        self._events = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    @property
+    def width(self) -> int:
+        """Number of tasks that may run at once."""
+        return self._workers.width
+
+    def submit(self, task: Task) -> Future[Answer]:
+        """Run a task; the future raises `LostError` if it was lost twice."""
+        job = _Job(task)
+        self._events.put((job, None))
+        return job.future
+
+    def close(self) -> None:
+        """Cancel everything, and close the workers."""
+        self._events.put(None)
+        with self._changing:
+            self._refused = "the workers are closed"
+            self._workers.close()
+        self._thread.join(timeout=5)
+
+    def _serve(self) -> None:
+        while True:
+            with contextlib.suppress(queue.Empty):
+                event = self._events.get(timeout=None if self._timeout is None else _LOOK)
+                if event is None:
+                    break
+                job, inner = event
+                if inner is None:
+                    self._waiting.append(job)
+                elif job in self._running:
+                    self._running.discard(job)
+                    self._settle(job, inner)
+            self._end_late_ones()
+            self._fill()
+        for job in (*self._waiting, *self._alone, *self._running):
+            job.future.cancel()
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self.width:
+            self._begin(self._waiting.popleft())
+        if self._alone and not self._running:
+            self._begin(self._alone.popleft())
+
+    def _begin(self, job: _Job) -> None:
+        job.tries, job.start, job.begun = job.tries + 1, self._start, time.monotonic()
+        self._running.add(job)
+        try:
+            if self._refused:
+                raise LostError(self._refused)
+            inner = self._workers.executor.submit(run_task, job.task)
+        except Exception as error:  # an executor that is closed or broken refuses tasks
+            inner = Future()
+            inner.set_exception(error)
+        inner.add_done_callback(lambda done: self._events.put((job, done)))
+
+    def _settle(self, job: _Job, inner: Future[Answer]) -> None:
+        """Pass a result or error on, or try again."""
+        error = _error_of(inner)
+        if error is None:
+            job.future.set_result(inner.result())
+            return
+        broken = breaks_all(error)
+        written = self._workers.written() if broken else ""
+        if broken and job.start == self._start:  # the first to tell
+            self._restart()
+        memory = isinstance(error, MemoryError)
+        if not (memory or broken or isinstance(error, LostError)):
+            job.future.set_exception(error)
+        elif job.tries < TRIES:
+            (self._alone if broken or memory else self._waiting).append(job)
+        else:
+            text = f"not enough memory: {error}" if memory else one_line(error)
+            more = f"; it wrote: {written}" if written else ""
+            job.future.set_exception(LostError(f"lost twice: {text}{more}"))
+
+    def _end_late_ones(self) -> None:
+        if self._timeout is None:
+            return
+        now = time.monotonic()
+        late = [job for job in self._running if now - job.begun > self._timeout]
+        for job in late:
+            self._running.discard(job)
+            job.future.set_exception(
+                LostError(f"its task took longer than the {self._timeout:g} s of --grb-timeout")
+            )
+        if late:
+            self._restart()
+
+    def _restart(self) -> None:
+        self._start += 1
+        with self._changing:
+            self._workers.close()
+            if self._refused:
+                return
+            try:
+                self._workers = self._start_workers()
+            except GrbCheckError as error:
+                self._refused = one_line(error)
+
+
+def _error_of(inner: Future[Answer]) -> BaseException | None:
+    try:
+        return inner.exception()
+    except BaseException as error:  # CancelledError
+        return error

@@ -1,0 +1,138 @@
+"""A run without pytest: `grb_check.run` gives the run record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.case import Case, node_id_of
+from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.shards import plan
+from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
+from grb_check.gate.limits import judge_result
+from grb_check.ranking.comparison_models import Boards
+from grb_check.reports.record import RunRecord, environment_of, record_of, settings_record
+from grb_check.runs.measuring import Measuring, joined
+from grb_check.runs.start import calls_for, setup_for
+from grb_check.runs.tasks import ModelOnDataset
+from grb_check.settings.reading import read
+from grb_check.settings.registered_names import RegisteredNames
+from grb_check.settings.selecting import cases_of, source_of
+from grb_check.settings.settings import COMMAND_LINE, DEFAULT, MISSING, Option, Settings, tagged
+
+
+def run(model: str | Sequence[str], **options: Any) -> RunRecord:
+    """Run cases without pytest.
+
+    >>> import grb_check
+    >>> record = grb_check.run("mypkg:build", difficulty="easy", jobs=2)  # doctest: +SKIP
+    >>> [case.id for case in record.cases if case.result == "fail"]  # doctest: +SKIP
+    ['synthetic-cora/easy/injection/fgsm']
+
+    With `jobs`, other processes may import the script that calls this function: call it below
+    `if __name__ == "__main__":` then.
+
+    Args:
+        model: as for `--grb-model`: `[LABEL=]pkg.module:attr` or a name; or several.
+        options: of the command line, without `--grb-` and with `_`: suite, dataset, difficulty,
+            attack, budget, case, repeats, max_drop, min_clean, threshold,
+            strict_diagnostics, model_args, data, download, sources, split, training, features,
+            device, store, pack, jobs, timeout, resume. One that may be repeated takes a
+            list as well.
+
+    Returns:
+        What `--grb-json` writes. A case whose model or attack raised has the result `error` and the
+        message; one whose worker was lost twice is in `missing`.
+
+    Raises:
+        UsageError, DataError, ModelError: before any work.
+    """
+    registry = AttackRegistry()
+    settings = _settings(model, options, registry)
+    cases = cases_of(settings)
+    tasks = settings.repeats * len(cases)
+    with closing(_measuring(settings, registry, tasks)) as measuring:
+        measuring.check(cases, settings.repeats)
+        measuring.plan(dict.fromkeys(cases, settings.repeats), {})
+        rows, missing = [], []
+        for case in cases:
+            try:
+                rows.append(_row(settings, case, measuring, len(cases)))
+            except LostError:
+                missing.append(node_id_of(case))
+            except GrbCheckError as error:
+                failed = CaseRecord(
+                    id=case.id, node_id=node_id_of(case), result="error", message=str(error)
+                )
+                rows.append(failed)
+        environment = environment_of(joined(measuring.environments))
+    return record_of(
+        settings_record(settings, lambda label: ("", 0)),
+        rows,
+        missing=missing,
+        plan=plan(cases, None, {}),
+        boards=Boards(),
+        baseline=None,
+        environment=environment,
+    )
+
+
+def _settings(
+    model: str | Sequence[str], options: dict[str, Any], registry: AttackRegistry
+) -> Settings:
+    """Read options as those of the command line.
+
+    Raises:
+        UsageError: an option is unknown, or its value is wrong.
+    """
+    taken = [attack.dest.removeprefix("grb_") for attack in tagged("python")]
+    for name in options.keys() - set(taken):
+        raise UsageError(f"{unknown('option of run()', name, taken)}; for all others use pytest")
+    given = {"grb_model": model, **{f"grb_{name}": value for name, value in options.items()}}
+
+    def lookup(option: Option) -> tuple[Any, str]:
+        value = given.get(option.dest)
+        return (MISSING, DEFAULT) if value is None else (_text(value, option), COMMAND_LINE)
+
+    cwd = Path.cwd()
+    return read(lookup, cwd, cwd, registry, RegisteredNames())
+
+
+def _text(value: Any, option: Option) -> Any:
+    """A value of Python as the command line would give it."""
+    if option.type == "bool":
+        return value
+    if option.repeatable:
+        several = value if isinstance(value, (list, tuple)) else [value]
+        return [str(item) for item in several]
+    return str(value) if option.type == "string" else value
+
+
+def _measuring(settings: Settings, registry: AttackRegistry, tasks: int) -> Measuring:
+    def on_dataset(case: Case) -> ModelOnDataset:
+        return ModelOnDataset(settings.model(case.model), source_of(settings, case.dataset))
+
+    setup = setup_for(settings, registry, settings.attacks)
+    return Measuring(calls_for(settings, setup, tasks), setup, on_dataset)
+
+
+def _row(settings: Settings, case: Case, measuring: Measuring, cases: int) -> CaseRecord:
+    """Measure and judge a case.
+
+    Raises:
+        GrbCheckError: the case has no figures.
+    """
+    name = settings.model(case.model).label
+    result = measuring.result(case, name, settings.repeats)
+    verdict, result = judge_result(result, settings.gate, cases=cases)
+    return CaseRecord(
+        node_id=node_id_of(case),
+        id=case.id,
+        result="pass" if verdict.passed else "fail",
+        outcome=result.outcome,
+        verdict=verdict,
+        message="" if verdict.passed else verdict.message,
+    )

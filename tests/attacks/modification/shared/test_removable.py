@@ -1,0 +1,50 @@
+"""The greedy choice of edges that leaves each node an edge."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import graphs, pairs
+
+from grb_check.attacks.modification.shared.edge_set import (
+    degrees_of,
+    edges_at,
+    removable,
+    within_capacity,
+)
+
+ends = st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda pair: pair[0] != pair[1])
+
+
+def one_by_one(candidates, capacity) -> list[bool]:
+    """Return the greedy choice, computed pair by pair."""
+    room, taken = list(capacity), []
+    for first, second in candidates:
+        taken.append(room[first] > 0 and room[second] > 0)
+        room[first] -= taken[-1]
+        room[second] -= taken[-1]
+    return taken
+
+
+@given(st.lists(ends, max_size=30), st.lists(st.integers(-1, 4), min_size=7, max_size=7))
+@settings(deadline=None, max_examples=100)
+def test_as_if_taken_one_by_one(candidates, capacity) -> None:
+    """The vectorised choice equals a loop in the order of preference."""
+    selected = within_capacity(pairs(candidates), torch.tensor(capacity))
+    assert one_by_one(candidates, capacity) == selected.tolist()
+
+
+@given(graphs(), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=60)
+def test_no_node_loses_its_last_edge(graph, random) -> None:
+    """For any order, and no further edge could be removed."""
+    edges = edges_at(graph, torch.arange(graph.num_nodes))
+    order = list(range(edges.shape[1]))
+    random.shuffle(order)
+    edges, degrees = edges[:, order], degrees_of(graph)
+    gone = removable(edges, degrees, isolate=False)
+    left = degrees - torch.bincount(edges[:, gone].flatten(), minlength=graph.num_nodes)
+    assert (left[degrees > 0] >= 1).all()
+    assert (left[edges[:, ~gone]] == 1).any(0).all()
+    assert removable(edges, degrees, isolate=True).all()

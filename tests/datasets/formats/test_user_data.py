@@ -1,0 +1,189 @@
+"""A graph from a user's function; messages are in terms of that function."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from small_graphs import community_dataset
+from sources import read_with
+from torch import Tensor
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+
+from grb_check.datasets import DataNotice, Places, find
+from grb_check.datasets import load as load_dataset
+from grb_check.datasets.formats.user_data import USER_DATA
+from grb_check.errors import DataError, UsageError
+
+NUM_NODES = 120
+
+
+def graph(**changes: Any) -> Data:
+    """Three communities with masks; a change of None takes the key away."""
+    data = community_dataset(num_nodes=NUM_NODES).graph
+    order = torch.arange(NUM_NODES)
+    masks = {"train_mask": order < 60, "val_mask": (order >= 60) & (order < 80)}
+    stored = {"x": data.x, "edge_index": data.edge_index, "y": data.y, **masks}
+    stored |= {"test_mask": order >= 80, **changes}
+    return Data(**{key: value for key, value in stored.items() if value is not None})
+
+
+class OneGraph(InMemoryDataset):
+    """A PyG dataset that needs no files."""
+
+    def __init__(self, graphs: list[Data]) -> None:
+        super().__init__()
+        self.data, self.slices = self.collate(graphs)
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """An empty module of the user, importable as `mine`."""
+    fake_module = ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", fake_module)
+    return fake_module
+
+
+def load_own(name: str, target: str, **options: Any) -> Any:
+    return read_with(USER_DATA, name, spec=target, **options)
+
+
+def load(module: ModuleType, dataset: object, **options: Any) -> Any:
+    module.data = lambda: dataset
+    return load_own("mine", "mine:data", **options)
+
+
+def test_graph_of_a_function(module: ModuleType) -> None:
+    """Edges and labels are the user's; the origin is the name that the user gave."""
+    dataset = load(module, graph())
+    expected = graph()
+    assert dataset.graph.edge_index.equal(expected.edge_index)
+    assert dataset.graph.y.equal(expected.y)
+    assert dataset.origin.startswith("mine:data, GRB")
+    assert dataset.name == "mine"
+
+
+def test_first_of_several_splits_is_taken(module: ModuleType) -> None:
+    """Masks with a column for each split: the first, and the origin says so."""
+    one = graph()
+    keys = ("train_mask", "val_mask", "test_mask")
+    many = {key: torch.stack([one[key], one[key].flip(0)], dim=1) for key in keys}
+    dataset = load(module, graph(**many), split="given")
+    assert dataset.fingerprint() == load(module, one, split="given").fingerprint()
+    assert "first of 2 splits" in dataset.origin
+
+
+def test_own_data_is_read_as_it_is(module: ModuleType) -> None:
+    """Features are not scaled and its masks are the split, unless the user says otherwise."""
+    raw = graph(x=torch.rand(NUM_NODES, 4) * 100)
+    module.data = lambda: raw
+    dataset = load_dataset(find("mine=mine:data"))
+    assert dataset.graph.x.equal(raw.x)
+    assert dataset.train.equal(raw.train_mask.nonzero().ravel())
+    assert dataset.test["full"].equal(raw.test_mask.nonzero().ravel())
+    assert dataset.origin == "mine:data, its own split, features as given"
+    scaled = load_dataset(find("mine=mine:data", Places(split="grb", features="grb")))
+    assert scaled.graph.x.abs().max() < 1 < raw.x.max()
+    assert scaled.test["full"].numel() == 36
+    assert scaled.origin == "mine:data, GRB's split"
+
+
+def test_own_data_without_masks_has_grbs_split(module: ModuleType) -> None:
+    """And one that lacks a mask is an error that says how to have it."""
+    module.data = lambda: graph(train_mask=None, val_mask=None, test_mask=None)
+    assert load_dataset(find("mine=mine:data")).origin.startswith("mine:data, GRB's split")
+    module.data = lambda: graph(val_mask=None)
+    with pytest.raises(DataError, match=r"but no val_mask; add it, or give --grb-split=grb"):
+        load_dataset(find("mine=mine:data"))
+
+
+def test_attributes_of_edges_are_left_out_with_a_notice(module: ModuleType) -> None:
+    """Models of nodes do not get them."""
+    edges = graph().edge_index.shape[1]
+    with pytest.warns(DataNotice, match="edge_attr left out"):
+        load(module, graph(edge_attr=torch.rand(edges, 3)))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_forms_that_mean_the_same(module: ModuleType) -> None:
+    """A function, an object, a dataset of one; y as a column or one-hot; x sparse, double or numpy;
+    tensors with gradients: the same dataset."""
+    expected = load(module, graph()).fingerprint()
+    plain = graph()
+    x: Tensor = plain.x
+    for same in (
+        OneGraph([plain]),
+        graph(y=plain.y[:, None]),
+        graph(y=torch.nn.functional.one_hot(plain.y)),
+        graph(y=plain.y.to(torch.uint8)),
+        graph(x=x.to_sparse()),
+        graph(x=x.to_sparse_csr()),
+        graph(x=x.numpy()),
+        graph(x=x.clone().requires_grad_()),
+        graph(edge_index=plain.edge_index.int()),
+        graph(x=x.double()),
+    ):
+        assert expected == load(module, same).fingerprint()
+    module.data = plain
+    assert expected == load_own("mine", "mine:data").fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": None}, "has no x .*OneHotDegree.*it has edge_index"),
+        ({"y": None}, "has no y .*the class of each node"),
+        ({"edge_index": None}, "has no edge_index"),
+        ({"edge_index": None, "adj_t": torch.eye(3)}, "leave out the transform that made adj_t"),
+        ({"edge_index": torch.empty(2, 0, dtype=torch.long)}, "no edges"),
+        ({"edge_index": torch.full((2, 3), 120)}, "outside"),
+        ({"edge_index": torch.ones(2, 3)}, "node ids"),
+        ({"y": torch.rand(NUM_NODES)}, r"y is float32, as for regression.*data\.y\.long"),
+        ({"y": torch.ones(NUM_NODES, 3)}, "not one-hot"),
+        ({"y": torch.arange(7)}, "7 labels"),
+        ({"y": [0, 1]}, "y: is list, not a dense tensor"),
+        ({"x": "features"}, "x: is str"),
+        ({"x": torch.full((NUM_NODES, 2), torch.nan)}, "NaN"),
+        ({"x": torch.ones(NUM_NODES)}, r"\[nodes, features\]"),
+        ({"train_mask": torch.arange(60)}, "not node ids; .*index_to_mask"),
+        ({"val_mask": torch.ones(7, dtype=torch.bool)}, r"val_mask: .*120 nodes, not bool\[7\]"),
+        ({"test_mask": torch.rand(NUM_NODES)}, r"test_mask: .*not float32\[120\]"),
+        ({"test_mask": None}, "has train_mask, val_mask, but no test_mask"),
+        ({"train_mask": torch.ones(NUM_NODES, dtype=torch.bool)}, "share 60 nodes"),
+        ({"train_mask": torch.zeros(NUM_NODES, dtype=torch.bool)}, "no training nodes"),
+        (dict.fromkeys(("train_mask", "val_mask", "test_mask")), "no split of its own"),
+    ],
+)
+def test_fault_of_the_graph(module: ModuleType, changes: dict[str, Any], message: str) -> None:
+    """The message names the function and what to do, in one line."""
+    with pytest.raises(DataError, match=message) as raised:
+        load(module, graph(**changes), split="given")
+    assert "mine:data" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (None, "is None"),
+        ((graph(), graph()), r"y has shape \[120\], the class of each node; a graph has one class"),
+        (HeteroData(), "one type of nodes"),
+        (Batch.from_data_list([graph(), graph()]), "is a Batch; give one graph as a Data"),
+        (OneGraph([graph(), graph(), graph()]), "y has shape .*the class of each node"),
+        (graph().x, "is torch.Tensor"),
+    ],
+)
+def test_other_things_than_a_graph(module: ModuleType, made: object, message: str) -> None:
+    """The message names the type of the object."""
+    with pytest.raises(DataError, match=message):
+        load(module, made)
+
+
+def test_what_cannot_be_called_is_told_before_it_is_read(module: ModuleType) -> None:
+    """Whether it is a set is asked first."""
+    module.number = 3
+    with pytest.raises(UsageError, match="is a int; name a function that returns"):
+        assert find("mine:number", Places()).of_graphs

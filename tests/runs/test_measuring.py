@@ -1,0 +1,144 @@
+"""A run whose tasks are measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+import pytest
+from outcome_factory import outcome
+
+from grb_check import datasets
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import ENOUGH, CaseFacts, RepeatResult
+from grb_check.errors import ModelError
+from grb_check.runs.calls import Pending
+from grb_check.runs.measuring import Measuring
+from grb_check.runs.tasks import Answer, ModelOnDataset, Setup, Task, references
+from grb_check.settings.model_specs import ModelSpec
+
+FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")
+PAIRS = (("injection", "rnd"), ("injection", "pgd"), ("injection", "worst"))
+RND, PGD, WORST = (Case("synthetic-cora", "easy", *pair) for pair in PAIRS)
+LEFT = {RND: 0.6, PGD: 0.4}
+
+
+class Later:
+    """Answers when it is asked, once."""
+
+    def __init__(self, calls: Imitation, task: Task) -> None:
+        self._calls = calls
+        self._task = task
+
+    def done(self) -> bool:
+        return True
+
+    @cached_property
+    def _answer(self) -> Answer:
+        return Answer(
+            values={case: self._calls.value(case, self._task.seed) for case in self._task.cases},
+            device="cpu",
+            environment={"threads": str(1 + self._task.seed)},
+        )
+
+    def result(self) -> Answer:
+        return self._answer
+
+
+class Known:
+    """An answer that is there."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Answer:
+        return self._answer
+
+
+class Imitation:
+    """Calls that note what is measured; one case may fail."""
+
+    name = ""
+    width = 0
+
+    def __init__(self, failing: Case | None = None) -> None:
+        self.run: list[tuple[Case, int]] = []
+        self.beside: list[tuple[Case, int]] = []
+        self._failing = failing
+
+    def submit(self, task: Task) -> Pending:
+        if task.step is references:
+            self.beside += [(case, task.seed) for case in task.given]
+            return Known(Answer(values=task.given, device="cpu", environment={"threads": "1"}))
+        return Later(self, task)
+
+    def value(self, case: Case, seed: int) -> RepeatResult | Exception:
+        self.run.append((case, seed))
+        if case == self._failing:
+            return ModelError("its own fault")
+        measurement = outcome([(0.8, LEFT[case])], [(0.8, 0.5)], case).repeats[0]
+        measurement = replace(measurement, seed=seed, perturbation=case.attack)
+        return RepeatResult(
+            facts=FACTS,
+            measurement=measurement,
+            warnings=(),
+            attacked_by=(),
+            perturbation=case.attack.encode(),
+        )
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def measuring(calls: Imitation) -> Measuring:
+    on = ModelOnDataset(
+        ModelSpec(label="m", target="pkg:build", args={}), datasets.find("synthetic-cora")
+    )
+    measurements = Measuring(calls, Setup(store=None, device="cpu", selected=PAIRS), lambda _: on)
+    measurements.plan(dict.fromkeys((RND, PGD, WORST), 2), {})
+    return measurements
+
+
+def test_the_worst_is_put_together_from_members_that_were_measured() -> None:
+    """None is measured twice, and each repeat has its strongest."""
+    calls = Imitation()
+    measurements = measuring(calls)
+    assert calls.run == []  # nothing before it is asked for
+    pgd = measurements.result(PGD, "m", 2).results
+    worst = measurements.result(WORST, "m", 2).results
+    assert [repeat.measurement.member for repeat in worst] == ["pgd", "pgd"]
+    assert [repeat.perturbation for repeat in worst] == [repeat.perturbation for repeat in pgd]
+    measurements.result(RND, "m", 2)
+    assert [call for call in calls.run if call[0] == PGD] == [(PGD, 0), (PGD, 1)]
+    assert WORST not in {case for case, _ in calls.run}
+
+
+def test_a_case_that_fails_raises_its_error_each_time() -> None:
+    """And the environments that tasks ran in are known."""
+    measurements = measuring(Imitation(failing=RND))
+    for _ in range(2):
+        with pytest.raises(ModelError, match="its own fault"):
+            measurements.result(RND, "m", 2)
+    measurements.result(PGD, "m", 2)
+    assert measurements.environments == [{"threads": "1"}, {"threads": "2"}]
+    assert list(measurements.devices) == ["cpu"]
+
+
+def test_a_case_in_doubt_is_measured_beside_all_references_and_then_again() -> None:
+    """No repeat is measured twice, and each is beside all references."""
+    calls = Imitation()
+    measurements = measuring(calls)
+    first = measurements.result(PGD, "m", 2)
+    assert first.further is not None
+    beside_all = first.further()
+    assert beside_all.further is not None
+    enough = beside_all.further()
+    assert enough.further is None
+    assert [len(result.results) for result in (first, beside_all, enough)] == [2, 2, ENOUGH]
+    assert [repeat.measurement.seed for repeat in enough.results] == [*range(ENOUGH)]
+    assert calls.run == [(PGD, seed) for seed in range(ENOUGH)]
+    assert calls.beside == [(PGD, seed) for seed in range(ENOUGH)]
+    assert enough.results[-1].perturbation == b"pgd"

@@ -1,0 +1,165 @@
+"""A second try for what was lost with its worker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grb_check.errors import LostError, UsageError
+from grb_check.runs.calls import Retrying, Workers
+from grb_check.runs.tasks import Task
+
+WAIT = 600  # seconds, until which a test fails instead of waiting for ever
+
+
+class Imitation(Executor):
+    """Workers that do what a test says, and count."""
+
+    def __init__(self, width: int, answer: Callable[[int, int], object]) -> None:
+        self.width = width
+        self.starts = 0
+        self.most = 0
+        self.closed = 0
+        self._answer = answer
+        self._tries: dict[int, int] = {}
+        self._busy = 0
+        self._lock = threading.Lock()
+
+    def start(self) -> Workers:
+        self.starts += 1
+        return Workers(executor=self, name="imitation", width=self.width, close=self._count_close)
+
+    def _count_close(self) -> None:
+        self.closed += 1
+
+    def submit(self, _: Any, /, *arguments: Any, **__: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._lock:
+            self._busy += 1
+            self.most = max(self.most, self._busy)
+        threading.Thread(target=self._run, args=(future, arguments[0]), daemon=True).start()
+        return future
+
+    def _run(self, future: Future[Any], number: int) -> None:
+        with self._lock:
+            self._tries[number] = self._tries.get(number, 0) + 1
+        answer = self._answer(number, self._tries[number])
+        with self._lock:
+            self._busy -= 1
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+
+def submitted(calls: Retrying, numbers: Iterable[int]) -> list[Future[Any]]:
+    """Submit numbers, which an imitation of workers takes for tasks."""
+    return [calls.submit(cast(Task, number)) for number in numbers]
+
+
+@pytest.fixture
+def calls() -> Iterator[list[Retrying]]:
+    created: list[Retrying] = []
+    yield created
+    for retrying in created:
+        retrying.close()
+
+
+LOSSES = {
+    "lost": LostError("gone"),
+    "broken": BrokenExecutor("all gone"),
+    "memory": MemoryError("too much"),
+}
+
+
+@given(
+    st.lists(st.sampled_from(["", *LOSSES]), max_size=8),
+    st.lists(st.sampled_from(["", *LOSSES]), max_size=8),
+    st.integers(1, 4),
+)
+def test_each_call_ends_with_its_result_or_is_lost_twice(
+    first: list[str], second: list[str], width: int
+) -> None:
+    """Never more at once than there is room for, and never a third try."""
+
+    def answer(number: int, tries: int) -> object:
+        assert tries <= 2
+        losses = (first, second)[tries - 1]
+        kind = losses[number] if number < len(losses) else ""
+        return LOSSES.get(kind, number)
+
+    workers = Imitation(width, answer)
+    calls = Retrying(workers.start)
+    futures = submitted(calls, range(8))
+    results = [future.exception(WAIT) or future.result(WAIT) for future in futures]
+    for number, result in enumerate(results):
+        lost = [number < len(part) and bool(part[number]) for part in (first, second)]
+        assert isinstance(result, LostError) if all(lost) else result == number
+    assert workers.most <= width
+    calls.close()
+    assert workers.closed == workers.starts
+
+
+def test_suspects_of_a_break_down_are_tried_alone(calls: list[Retrying]) -> None:
+    """The one to blame takes nobody with it the second time."""
+    together = threading.Barrier(3)
+
+    def answer(number: int, tries: int) -> object:
+        if tries == 1 and number < 3:
+            together.wait(WAIT)
+            return BrokenExecutor("all gone")
+        return BrokenExecutor("again") if number == 1 else number
+
+    workers = Imitation(3, answer)
+    calls.append(Retrying(workers.start))
+    futures = submitted(calls[0], range(5))
+    assert [future.result(WAIT) for future in (futures[0], *futures[2:])] == [0, 2, 3, 4]
+    with pytest.raises(LostError, match=r"^lost twice: again$"):
+        futures[1].result(WAIT)
+    assert workers.starts == 3  # once more for each time, not for each task
+
+
+def test_a_task_that_takes_too_long_is_lost_at_once(
+    calls: list[Retrying], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer is not waited for, and the others are run by workers that are started again."""
+    never, late = threading.Event(), threading.Event()
+    clock = SimpleNamespace(monotonic=lambda: 1000.0 if late.is_set() else 0.0)
+    monkeypatch.setattr("grb_check.runs.calls.time", clock)
+
+    def answer(number: int, tries: int) -> object:
+        if number == 0:
+            never.wait(WAIT)
+        return number
+
+    workers = Imitation(2, answer)
+    calls.append(Retrying(workers.start, timeout=600))
+    futures = submitted(calls[0], range(4))
+    assert [future.result(WAIT) for future in futures[1:]] == [1, 2, 3]
+    late.set()
+    with pytest.raises(LostError, match="600 s of --grb-timeout"):
+        futures[0].result(WAIT)
+    assert submitted(calls[0], [4])[0].result(WAIT) == 4
+    never.set()
+
+
+def test_a_start_that_fails_loses_what_is_left(calls: list[Retrying]) -> None:
+    """With its reason."""
+    workers = Imitation(1, lambda *_: BrokenExecutor("all gone"))
+
+    def start() -> Workers:
+        if workers.starts:
+            raise UsageError("no process starts")
+        return workers.start()
+
+    calls.append(Retrying(start))
+    for future in submitted(calls[0], range(3)):
+        with pytest.raises(LostError, match="no process starts"):
+            future.result(WAIT)

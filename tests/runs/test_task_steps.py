@@ -1,0 +1,71 @@
+"""Tasks in a worker."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from grb_check import datasets
+from grb_check.cases.case import Case
+from grb_check.errors import ModelError, UsageError
+from grb_check.runs import tasks
+from grb_check.runs.tasks import ModelOnDataset, Setup, Step, Task, run_task
+from grb_check.settings.model_specs import ModelSpec
+
+CASE = Case("synthetic-cora", "easy", "injection", "rnd")
+SPEC = ModelSpec(label="gcn", target="grb_check.models:gcn", args={})
+
+
+def task(step: Step = tasks.check, **setup: Any) -> Task:
+    """A task that no process has seen."""
+    return Task(
+        step=step,
+        setup=Setup(store=None, device="cpu", **setup),
+        on=ModelOnDataset(SPEC, datasets.find("synthetic-cora")),
+        cases=(CASE,),
+        seed=0,
+        repeats=1,
+    )
+
+
+def test_a_task_finds_its_dataset_again_in_another_process() -> None:
+    """Formats are objects of a process, and folders differ between machines."""
+    sent = pickle.loads(pickle.dumps(task()))
+    assert sent == task()
+    assert sent.on.source.format is task().on.source.format
+
+
+def test_files_that_changed_since_the_run_began_are_refused() -> None:
+    """By name, before anything is measured."""
+    sources = (("grb_check.models:gcn", "ab12"), ("no_such_module:build", "cd34"))
+    with pytest.raises(UsageError, match=r"files of grb_check.models:gcn, no_such_module:build "):
+        run_task(task(sources=sources))
+
+
+def _one_case_fails(process: tasks.Process, _: Task) -> Any:
+    yield CASE, ModelError("its own fault")
+
+
+def _no_memory(process: tasks.Process, _: Task) -> Any:
+    error = RuntimeError("the training failed")
+    error.__cause__ = MemoryError("of 8 GB")
+    yield CASE, error
+
+
+def _strange(process: tasks.Process, _: Task) -> Any:
+    class Strange(Exception):
+        """Cannot be pickled."""
+
+    yield CASE, Strange("of a user")
+
+
+def test_errors_cross_processes() -> None:
+    """That of a case with its case; a lack of memory is the task's, to be run again alone."""
+    error = run_task(task(_one_case_fails)).values[CASE]
+    assert isinstance(error, ModelError)
+    strange = run_task(task(_strange)).values[CASE]
+    assert "of a user" in str(pickle.loads(pickle.dumps(strange)))
+    with pytest.raises(MemoryError, match="the training failed"):
+        run_task(task(_no_memory))
