@@ -44,7 +44,7 @@ def loading(name: str, home: Path) -> dict[str, float]:
 
     import grb_check.datasets.reading.four_files  # noqa: F401  (before the measurement)
     from grb_check.datasets import find, load
-    from grb_check.datasets.assembly import grb_split
+    from grb_check.datasets.splits import grb_split
 
     before, begin = peak(), time.perf_counter()
     dataset = load(find(str(home / name)))

@@ -22,8 +22,8 @@ from typing import Final
 import grb_check
 from benchmarks.rows import Row, markdown
 from grb_check.ranking.lowest import Strongest
-from grb_check.reports.digest import summary_of
 from grb_check.reports.record import RunRecord
+from grb_check.reports.summary import summary_of
 
 BLACK_BOX: Final = ("dice", "prbcd+black-box", "grbcd+black-box")
 ADAPTIVE: Final = ("prbcd", "grbcd", "eva")

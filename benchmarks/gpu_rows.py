@@ -46,7 +46,7 @@ from grb_check.attacks.registry import Pair, attack_names, is_targeted, load_att
 from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
-from grb_check.evaluation.evaluator import SMALL as SMALL_GRAPH
+from grb_check.evaluation.devices import SMALL as SMALL_GRAPH
 from grb_check.evaluation.surrogates import surrogate
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import derive_seed

@@ -20,7 +20,7 @@ import torch
 from benchmarks.gpu_rows import ROWS, Job, Measurement, peaks
 from benchmarks.rows import Row, markdown
 from grb_check.errors import UsageError
-from grb_check.evaluation.evaluator import resolve_device
+from grb_check.evaluation.devices import resolve_device
 
 NO_DEVICE: Final = 4
 LEAST: Final = 15.0  # seconds, without which no row is begun

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from grb_check.datasets.assembly import Split
+from grb_check.datasets.splits import Split
 from grb_check.errors import UsageError
 
 _DATE: Final = (1980, 1, 1, 0, 0, 0)

@@ -16,22 +16,18 @@ from pathlib import Path
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import AttackedBy, Reference, Scores
+from grb_check.cases.outcomes import Reference, Scores
+from grb_check.cases.repeat_results import AttackedBy
 from grb_check.cases.suites import SUITES
 from grb_check.datasets.formats.bundled import GRAPH
 from grb_check.errors import GradientError
-from grb_check.evaluation.evaluator import Evaluator, threads_for
+from grb_check.evaluation.devices import threads_for
+from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.packed import requests_of
 from grb_check.evaluation.repeats import reference_scores
+from grb_check.evaluation.shipped import SHIPPED_REFERENCES, ReferencesContent, write_references
 from grb_check.evaluation.surrogates import references_on
-from grb_check.evaluation.trials import (
-    SHIPPED_REFERENCES,
-    ReferencesContent,
-    Trial,
-    attack_surrogates,
-    reference_key,
-    write_references,
-)
+from grb_check.evaluation.trials import Trial, attack_surrogates, reference_key
 from grb_check.files.versions import versions
 from grb_check.ranking.boards.board import NO_ATTACK
 from grb_check.ranking.boards.files import measured_board

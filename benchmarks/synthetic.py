@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from benchmarks.grb_writer import write_folder
-from grb_check.datasets.assembly import Split, grb_split
 from grb_check.datasets.formats.grb_files import FILES
-from grb_check.datasets.reading.adjacency import blocks
+from grb_check.datasets.reading.npz import blocks
+from grb_check.datasets.splits import Split, grb_split
 from grb_check.errors import UsageError, count
 
 Int64Array = NDArray[np.int64]

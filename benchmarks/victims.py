@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from grb_check import datasets
-from grb_check.datasets.dataset import Dataset, training_view, validation_view
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN

@@ -19,7 +19,8 @@ from grb_check.settings import options
 
 if TYPE_CHECKING:
     from grb_check.cases.case import Case
-    from grb_check.cases.outcomes import CaseResult, Outcome
+    from grb_check.cases.outcomes import Outcome
+    from grb_check.cases.repeat_results import CaseResult
     from grb_check.cases.verdicts import Verdict
     from grb_check.failures.record_failure import SavedFailure
     from grb_check.session.run import Run
@@ -269,12 +270,12 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
 def _book(item: pytest.Item, result: CaseResult) -> None:
     """Enter the figures of a test, in the place of those before more was measured."""
     from grb_check.ranking.ranks import standings_of
-    from grb_check.reports import conclusion
+    from grb_check.reports import rank_words
     from grb_check.reports.junit import PREFIX, case_properties
 
     plan, outcome = _run(item.config).plan, result.outcome
     standings = standings_of(outcome, plan.boards, plan.settings.gate)
-    properties = case_properties(outcome) + conclusion.case_properties(standings)
+    properties = case_properties(outcome) + rank_words.case_properties(standings)
     others = [entry for entry in item.user_properties if not entry[0].startswith(PREFIX)]
     item.user_properties[:] = [*others, *properties]
     shown = f"drop {outcome.drop:.1%}"

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.grb_writer import write_folder
-from grb_check.datasets.assembly import grb_split
+from grb_check.datasets.splits import grb_split
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Finding, Measurement, Outcome, Scores
+from grb_check.cases.findings import Finding
+from grb_check.cases.outcomes import Measurement, Outcome, Scores
 from grb_check.evaluation.diagnostics import DIAGNOSTICS
 
 CASE = Case("synthetic-cora", "easy", "injection", "pgd")

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 from outcome_factory import finding, outcome
 
-from grb_check.cases.case import Case, case_of, is_node_id, node_path
+from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import case_of, is_node_id, node_path
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import ShardPlan
 from grb_check.cases.verdicts import Comparison

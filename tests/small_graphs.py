@@ -7,7 +7,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, to_undirected
 
-from grb_check.datasets.dataset import Dataset, GraphSet
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import GraphSet
 
 
 def community_dataset(*, num_nodes: int = 120, seed: int = 0) -> Dataset:

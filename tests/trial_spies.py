@@ -17,7 +17,8 @@ from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation import surrogates
-from grb_check.evaluation.harness_models import HarnessModels, TrainedModel, predict
+from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trials import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.store.store import Store

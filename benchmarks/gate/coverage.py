@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.gate.planted import rounds_of
 from benchmarks.rows import Row, markdown
 from grb_check.cases.outcomes import Scores
-from grb_check.gate.limits import drop_interval
+from grb_check.gate.drop_interval import drop_interval
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

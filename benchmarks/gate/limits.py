@@ -33,9 +33,11 @@ from benchmarks.gate.faults import FAULTS
 from benchmarks.gate.measured import CASES, Measured, Outcomes
 from benchmarks.rows import Row, markdown
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import ENOUGH, UNDEFENDED, CaseResult, Outcome, Reference, Scores
+from grb_check.cases.outcomes import UNDEFENDED, Outcome, Reference, Scores
+from grb_check.cases.repeat_results import ENOUGH, CaseResult
 from grb_check.cases.verdicts import Verdict
-from grb_check.gate.limits import DROP_MARGIN, Gate, default_limit, drop_variance, judge_result
+from grb_check.gate.default_limit import DROP_MARGIN, default_limit, drop_variance
+from grb_check.gate.limits import Gate, judge_result
 
 WORSE: Final = 0.1  # relative drop beyond the reference, of a model whose cases should all fail
 LEAST: Final = 1e-3  # ratio of variances; drops that are all 0 would decide the fit

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from grb_check import datasets
-from grb_check.cases.case import Case, expand
+from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
+from grb_check.cases.selection import expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Source
 from grb_check.evaluation.evaluator import Evaluator

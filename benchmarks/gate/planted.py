@@ -14,7 +14,8 @@ from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline
 from grb_check.gate.baselines.compare import compare
-from grb_check.gate.baselines.files import BaselineCase, BaselineFile, Pair
+from grb_check.gate.baselines.files import BaselineCase, BaselineFile
+from grb_check.gate.baselines.pairs import Pair
 
 Bits = NDArray[np.int8]
 Indices = NDArray[np.int64]

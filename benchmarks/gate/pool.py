@@ -23,12 +23,15 @@ from grb_check import datasets, models
 from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.scenarios import POISONING
-from grb_check.cases.case import DIFFICULTIES, Case, expand
+from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.selection import expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
-from grb_check.evaluation.evaluator import resolve_device, threads_for
-from grb_check.evaluation.harness_models import HarnessModels, TrainedModel, TrainedVictims
+from grb_check.evaluation.devices import resolve_device, threads_for
+from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trials import Trial, on_surrogates, right_after, right_before
+from grb_check.evaluation.victims import TrainedVictims
 from grb_check.store.store import Store
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.subject import as_subject

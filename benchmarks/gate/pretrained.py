@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.gate.planted import Bits, Pool, case_of, compared, entry, read
 from benchmarks.rows import Row, markdown
-from grb_check.gate.baselines.files import Pair
+from grb_check.gate.baselines.pairs import Pair
 
 VARIANT = "gcn"
 WORDS = ("one case", "any of the cases", "all cases together")

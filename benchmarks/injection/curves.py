@@ -30,7 +30,7 @@ from benchmarks.victims import black_box_view, load_dataset, predicted
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat
-from grb_check.evaluation.evaluator import threads_for
+from grb_check.evaluation.devices import threads_for
 
 ITERATIONS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 NODES: Final = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the usual number of injected nodes

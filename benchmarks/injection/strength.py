@@ -25,7 +25,7 @@ from benchmarks.injection.arena import (
 from benchmarks.rows import Row, grouped, markdown, mean
 from benchmarks.victims import accuracy, black_box_view, load_dataset, predicted
 from grb_check.attacks.registry import load_attack
-from grb_check.evaluation.evaluator import threads_for
+from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.surrogates import kinds_for
 
 KEYS = ("data", "difficulty", "knowledge", "attack")

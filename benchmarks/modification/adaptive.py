@@ -28,7 +28,7 @@ from benchmarks.plots import Marks, check_plots, draw_marks
 from benchmarks.rows import Row, grouped, markdown, mean
 from grb_check.attacks.registry import load_attack
 from grb_check.datasets.dataset import Dataset
-from grb_check.evaluation.evaluator import threads_for
+from grb_check.evaluation.devices import threads_for
 
 ATTACKS: Final = (
     "random-flips",

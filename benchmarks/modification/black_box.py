@@ -17,7 +17,7 @@ from grb_check.attacks.names import base_name
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
-from grb_check.evaluation.evaluator import threads_for
+from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.surrogates import surrogate
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import derive_seed

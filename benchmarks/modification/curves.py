@@ -24,7 +24,7 @@ from benchmarks.plots import Panel, check_plots, draw
 from benchmarks.rows import Row, grouped, markdown, mean, over_seeds
 from grb_check.attacks.registry import load_attack
 from grb_check.datasets.dataset import Dataset
-from grb_check.evaluation.evaluator import threads_for
+from grb_check.evaluation.devices import threads_for
 from grb_check.gradients.victim import Victim
 
 # A line each: the same attack with more and more work.

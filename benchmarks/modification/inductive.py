@@ -40,7 +40,7 @@ from benchmarks.rows import Row, markdown, over_seeds
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat
 from grb_check.datasets.dataset import Dataset
-from grb_check.evaluation.evaluator import threads_for
+from grb_check.evaluation.devices import threads_for
 
 PER_CLASS: Final = 20
 PARTS: Final = 2  # to train on, and to validate

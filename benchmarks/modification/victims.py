@@ -25,7 +25,7 @@ from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError
-from grb_check.evaluation.evaluator import threads_for
+from grb_check.evaluation.devices import threads_for
 from grb_check.gradients.victim import Victim
 
 ATTACKS: Final = ("random-flips", "prbcd", "grbcd", "pgd-topology")

@@ -22,7 +22,7 @@ from benchmarks.scheduling.record import TRAINING, read
 from grb_check.attacks.names import WORST
 from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.suites import SUITES
-from grb_check.runs.measuring import TimedPart, end, plan
+from grb_check.runs.schedule import TimedPart, end, plan
 
 FILE: Final = Path(__file__).parent / "durations.jsonl"
 RUNS: Final = (

@@ -27,7 +27,7 @@ from torch_geometric.nn import models as pyg
 from benchmarks.modification.arena import public_planetoid
 from benchmarks.rows import Row, grouped, markdown
 from grb_check.datasets.dataset import Dataset
-from grb_check.evaluation.evaluator import threads_for
+from grb_check.evaluation.devices import threads_for
 from grb_check.models.reference.appnp import APPNP
 from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.gcn import GCN

@@ -8,12 +8,14 @@ from fractions import Fraction
 
 import torch
 
-from grb_check.attacks.modification.shared.edge_set import degrees_of, local_budgets, mask_of
+from grb_check.attacks.modification.shared.edge_set import degrees_of, mask_of
+from grb_check.attacks.modification.shared.removable import local_budgets
 from grb_check.attacks.names import split_budget
 from grb_check.attacks.registry import MOST_POISONED, is_targeted, local_budget_of, source_of
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING, Scenario
 from grb_check.attacks.threat import Threat
-from grb_check.datasets.dataset import AnyDataset, Dataset, GraphDataset
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 from grb_check.datasets.published import injection_row
 from grb_check.errors import UsageError, choose
 

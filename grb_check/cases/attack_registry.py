@@ -10,7 +10,7 @@ from grb_check.attacks import user_attacks
 from grb_check.attacks.names import WORST, base_name, split_names
 from grb_check.attacks.registry import Pair, attack_names, canonical_name, source_of
 from grb_check.attacks.scenarios import MODIFICATION, POISONING, SCENARIOS
-from grb_check.cases.case import attack_order, known_attacks
+from grb_check.cases.attack_pairs import attack_order, known_attacks
 from grb_check.errors import UsageError, choose
 
 if TYPE_CHECKING:

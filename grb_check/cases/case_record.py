@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from grb_check.cases.case import NODE_PREFIX, Case, case_of, is_node_id
+from grb_check.cases.case import Case
 from grb_check.cases.counter_example import CounterExample
+from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.verdicts import Comparison, Verdict
 
@@ -112,54 +113,6 @@ def case_of_id(text: str) -> Case:
     model, at, dataset = rest.partition("@")
     difficulty, scenario, attack = cell
     return Case(dataset if at else rest, difficulty, scenario, attack, model if at else "")
-
-
-@dataclass
-class ExpectedCases:
-    """Records by node id, and the node ids that are expected and that were reported.
-
-    `collected` is whether the expected ones are known: every worker may have died before it
-    collected.
-    """
-
-    entries: dict[str, CaseRecord] = field(default_factory=dict)
-    expected: set[str] = field(default_factory=set)
-    reported: set[str] = field(default_factory=set)
-    collected: bool = False
-
-    def expect(self, node_ids: Iterable[str]) -> None:
-        """Expect the built-in cases among these node ids."""
-        self.collected = True
-        self.expected.update(
-            node_id for node_id in node_ids if node_id.startswith(f"{NODE_PREFIX}::")
-        )
-
-    @property
-    def rows(self) -> list[CaseRecord]:
-        """Return the rows in the order of the cases, whichever worker reported first."""
-        return sorted(self.entries.values(), key=lambda row: (row.case.order, row.node_id))
-
-    @property
-    def missing(self) -> list[str]:
-        """Return the expected node ids that were not reported; one may have killed its worker."""
-        return sorted(self.expected - self.reported)
-
-    @property
-    def inconsistent(self) -> list[str]:
-        """Datasets that were different graphs in different cases."""
-        seen = [(row.case.dataset, row.outcome.dataset) for row in self.rows if row.outcome]
-        return inconsistent(seen)
-
-    def enter(
-        self, node_id: str, report: Mapping[str, Any], result: Result, message: str
-    ) -> CaseRecord:
-        """Add a case from the builtin types that its report carried, and return its record."""
-        fields = {name: report.get(name) for name in ("verdict", "outcome", "evidence")}
-        case = Case(**report["case"])
-        head = {"id": case.id, "node_id": node_id, "result": result, "message": message}
-        record = msgspec.convert(head | fields, CaseRecord)
-        self.entries[node_id] = record
-        return record
 
 
 def each_once(rows: Sequence[CaseRecord]) -> list[CaseRecord]:

@@ -6,7 +6,7 @@ Imports no torch.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
@@ -15,8 +15,8 @@ import msgspec
 
 from grb_check.attacks.names import split_budget
 from grb_check.cases.case import Case
+from grb_check.cases.findings import Finding
 from grb_check.cases.metrics import relative_drop
-from grb_check.errors import DataError
 
 UNDEFENDED: Final = ("gcn", "gat", "sage", "gin")  # references of which a default limit is made
 # A reference has learned the data if it is this share of the way from the majority class to 1.
@@ -58,31 +58,6 @@ class Reference:
     def drops(self) -> tuple[float, ...]:
         """Relative drop in each training."""
         return tuple(map(relative_drop, self.clean, self.attacked))
-
-
-DIAGNOSTICS_PAGE: Final = "docs/explanation/diagnostics.md"
-
-
-def anchor(diagnostic: str) -> str:
-    """Return the place in the documentation that explains a diagnostic."""
-    return f"{DIAGNOSTICS_PAGE}#{diagnostic}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """A reason to doubt that the attack was strong enough.
-
-    Attributes:
-        name: of the diagnostic, see `evaluation.diagnostics`.
-        figure: that was measured.
-        limit: of the figure.
-        text: both, for people.
-    """
-
-    name: str
-    figure: float
-    limit: float
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,102 +286,3 @@ class Outcome:
     def from_dict(cls, fields: Mapping[str, Any]) -> Outcome:
         """Return the outcome that `to_dict` was called on."""
         return msgspec.convert(fields, cls)
-
-
-ENOUGH: Final = 6  # repeats, without which a default limit fails no case
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseFacts:
-    """Facts that all repeats of a case have in common; see `Outcome` for the fields."""
-
-    targets: int
-    majority: float
-    dataset: str
-    origin: str
-    attack: str
-    threat: str
-    shipped: Mapping[str, Reference] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackedBy:
-    """The way in which a victim was attacked, so that a reference can be attacked in the same way.
-
-    Attributes:
-        attack: its canonical name; of `worst`, that of a member.
-        methods: tried on the victim itself besides the transferred perturbation; none for a
-            black-box attack.
-    """
-
-    attack: str
-    methods: tuple[Method, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class RepeatResult:
-    """One case in one repeat.
-
-    Attributes:
-        facts: of the case.
-        measurement: of this repeat.
-        warnings: given while the dataset was loaded and the victim was built and trained.
-        attacked_by: the attacks that were made; several for `worst`.
-        perturbation: that was applied to the victim, see `perturbation_bytes`; empty if it was not
-            kept.
-    """
-
-    facts: CaseFacts
-    measurement: Measurement
-    warnings: tuple[str, ...]
-    attacked_by: tuple[AttackedBy, ...]
-    perturbation: bytes
-
-
-def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outcome:
-    """Put the outcome of a case together.
-
-    Args:
-        case: that was run.
-        model: its name in reports.
-        results: of its repeats, in order.
-
-    Raises:
-        DataError: they are not of the same case, as when a file has changed in between.
-    """
-    facts = results[0].facts
-    for result in results:
-        if result.facts != facts:
-            raise DataError(
-                f"{case.id}: repeats were measured on different data or by different attacks: "
-                f"{facts} and {result.facts}; give all workers the same files, and run again"
-            )
-    return Outcome(
-        case=case,
-        model=model,
-        targets=facts.targets,
-        majority=facts.majority,
-        dataset=facts.dataset,
-        origin=facts.origin,
-        repeats=tuple(result.measurement for result in results),
-        warnings=tuple(dict.fromkeys(text for result in results for text in result.warnings)),
-        attack=facts.attack,
-        threat=facts.threat,
-        shipped=facts.shipped,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseResult:
-    """A case with the results of its repeats.
-
-    Attributes:
-        outcome: put together from the results.
-        results: of the repeats, in order.
-        further: measures what the default limit needs before it fails the case: first its other
-            references, then repeats up to `ENOUGH`; None if nothing is left.
-    """
-
-    outcome: Outcome
-    results: tuple[RepeatResult, ...]
-    further: Callable[[], CaseResult] | None

@@ -16,14 +16,9 @@ from grb_check.attacks.registry import (
     tagged,
 )
 from grb_check.attacks.scenarios import EVASION, INJECTION, MODIFICATION, POISONING
-from grb_check.cases.case import (
-    DIFFICULTIES,
-    WHOLE,
-    Case,
-    attack_order,
-    check_on_graphs,
-    on_graphs,
-)
+from grb_check.cases.attack_pairs import attack_order, on_graphs
+from grb_check.cases.case import DIFFICULTIES, WHOLE, Case
+from grb_check.cases.selection import check_on_graphs
 from grb_check.datasets import Source
 from grb_check.datasets.source import FeatureRule, SplitRule, Training
 from grb_check.errors import UsageError

@@ -16,7 +16,8 @@ from grb_check.reports.plain import columns
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from grb_check.datasets.dataset import Dataset, GraphSet
+    from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import GraphSet
 
 BAR: Final = 24  # characters of the longest bar
 LEVELS: Final = ("easy", "medium", "hard")
@@ -90,7 +91,7 @@ def histogram(degrees: Tensor, test: Mapping[str, Tensor]) -> list[str]:
 
 def graph_set_statistics(graphs: GraphSet) -> list[str]:
     """Return the figures of a set of graphs."""
-    from grb_check.datasets.dataset import training_and_validation  # imports torch
+    from grb_check.datasets.graph_dataset import training_and_validation  # imports torch
 
     whole = graphs.graphs
     nodes = whole.ptr.diff().double()

@@ -9,8 +9,9 @@ from itertools import product
 from typing import Final
 
 from grb_check.attacks.names import WORST, base_name
-from grb_check.cases.case import DIFFICULTIES, is_node_id
+from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.cli.console import FAILED, OK, complain, say, tell
 from grb_check.datasets import Places

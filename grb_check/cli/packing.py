@@ -15,7 +15,8 @@ from grb_check.cases.outcomes import Measurement, Outcome
 from grb_check.datasets import Places, Source
 from grb_check.datasets.dataset import digest
 from grb_check.errors import DataError, GradientError, UsageError, count
-from grb_check.evaluation.evaluator import Evaluator, threads_for
+from grb_check.evaluation.devices import threads_for
+from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.fallbacks import black_box_trials
 from grb_check.evaluation.packed import requests_of
 from grb_check.evaluation.repeats import described

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from grb_check.cases.case import case_of, is_node_id
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.shards import ShardPlan
 from grb_check.errors import UsageError, count
 from grb_check.reports.record import ModelSettings, RunRecord

@@ -9,7 +9,7 @@ from grb_check import datasets
 from grb_check.conformance.check import check_property
 from grb_check.conformance.model import CheckedModel
 from grb_check.conformance.properties import PROPERTIES, PropertyResult, names_of
-from grb_check.datasets.dataset import GraphDataset
+from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.errors import PropertyError, choose, count
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.store.place import open_store

@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.datasets.dataset import AnyDataset
+from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness

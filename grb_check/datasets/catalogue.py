@@ -24,7 +24,8 @@ from grb_check.datasets.source import (
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import AnyDataset, Dataset, GraphSet
+    from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import AnyDataset, GraphSet
 
 GRAPH_SETS: Final = tuple(
     name for file_format in FORMATS if file_format.of_graphs for name in file_format.names
@@ -115,7 +116,7 @@ def load_either(source: Source) -> AnyDataset:
     """
     if not source.of_graphs:
         return load(source)
-    from grb_check.datasets.dataset import graph_dataset  # loads torch
+    from grb_check.datasets.graph_dataset import graph_dataset  # loads torch
 
     return graph_dataset(load_graph_set(source))
 

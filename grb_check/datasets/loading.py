@@ -8,7 +8,8 @@ from typing import cast
 import torch
 
 from grb_check.datasets import lock, published
-from grb_check.datasets.dataset import Dataset, GraphSet
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import GraphSet
 from grb_check.datasets.normalisation import REMARKS, scaled
 from grb_check.datasets.source import Source, data_home
 from grb_check.errors import DataError, UsageError

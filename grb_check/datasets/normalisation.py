@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from grb_check.datasets.reading.adjacency import blocks
+from grb_check.datasets.reading.npz import blocks
 from grb_check.datasets.source import FeatureRule
 
 REMARKS: Final = {"grb": "", "rows": ", row-normalised features", "given": ", features as given"}

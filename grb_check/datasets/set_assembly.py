@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from grb_check.datasets.assembly import check_features
-from grb_check.datasets.dataset import SEED, GraphSet
+from grb_check.datasets.graph_dataset import SEED, GraphSet
 from grb_check.datasets.reading.adjacency import matrix_of_pairs, undirected_edges
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, count

@@ -18,7 +18,8 @@ from grb_check.datasets.download.sources import named_sources
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import Dataset, GraphSet
+    from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import GraphSet
 
 
 HOME_VARIABLE: Final = "GRB_CHECK_DATA"

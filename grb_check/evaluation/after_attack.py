@@ -12,9 +12,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.threat import Perturbation, apply
-from grb_check.datasets.dataset import AnyDataset
+from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
-from grb_check.evaluation.harness_models import TrainedModel, predict
+from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.receptive_field import receptive_hops
 

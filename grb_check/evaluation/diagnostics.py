@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grb_check.attacks.scenarios import INJECTION
-from grb_check.cases.outcomes import Finding
+from grb_check.cases.findings import Finding
 from grb_check.errors import count
 
 if TYPE_CHECKING:

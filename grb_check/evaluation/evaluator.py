@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-
-import torch
 
 from grb_check import datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair
 from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, Case, check_repeats
-from grb_check.cases.outcomes import (
-    CaseFacts,
-    Outcome,
-    RepeatResult,
-    outcome_of,
-)
-from grb_check.datasets.dataset import AnyDataset
+from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.outcomes import Outcome
+from grb_check.cases.repeat_results import CaseFacts, RepeatResult, outcome_of
+from grb_check.cases.whole_numbers import check_repeats
+from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
-from grb_check.errors import UsageError, choose, chosen
-from grb_check.evaluation.harness_models import DatasetCache, TrainedModel, load_cache
+from grb_check.errors import choose, chosen
+from grb_check.evaluation.dataset_cache import DatasetCache, load_cache
+from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.packed import check_pack
 from grb_check.evaluation.repeats import Progress, described, measure_repeat, plan, reference_scores
 from grb_check.evaluation.surrogates import first_on, references_on
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trials import Trial, facts_of
 from grb_check.files.versions import PACK, measured_with
 from grb_check.store.pack import Pack, open_pack
@@ -36,46 +33,6 @@ from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
 from grb_check.victims.subject import Model, Subject, as_subject
-
-SMALL: Final = 20_000  # nodes; below, one thread is as fast as many
-
-
-def resolve_device(text: str) -> torch.device:
-    """Return the torch device; `auto` is the first GPU, or the CPU if there is none.
-
-    Raises:
-        UsageError: the device does not exist on this machine.
-    """
-    if text == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(text)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        first = str(error).splitlines()[0]
-        raise UsageError(
-            f"device {text!r} cannot be used here: {first}; give auto, cpu, or cuda:N of a GPU of "
-            f"this machine"
-        ) from None
-    return device
-
-
-@contextmanager
-def threads_for(num_nodes: int) -> Iterator[None]:
-    """Use one torch thread for small graphs, the usual number for large ones.
-
-    Rounding of sums depends on the number of threads, and training amplifies it: with one thread
-    the outcome does not depend on the number of cores. Besides, xdist workers that each use all
-    cores spend most of their time waiting for each other.
-    """
-    before = torch.get_num_threads()
-    if num_nodes < SMALL:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
 
 DATASETS_KEPT: Final = 2  # datasets held in memory, with their caches
 

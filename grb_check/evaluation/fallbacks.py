@@ -13,8 +13,9 @@ from grb_check.attacks.injection.shared.blended_search import (
     search_injections,
 )
 from grb_check.attacks.modification.shared.answer_search import search_by_answers
-from grb_check.attacks.modification.shared.edge_set import edge_set, room_beside
+from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.flip_sweeps import Question
+from grb_check.attacks.modification.shared.removable import room_beside
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.protocol import Attack, model_on
@@ -23,11 +24,11 @@ from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION
 from grb_check.attacks.threat import Perturbation, apply, verify
 from grb_check.attacks.user_attacks import UserAttack
-from grb_check.cases.case import on_graphs
+from grb_check.cases.attack_pairs import on_graphs
 from grb_check.errors import GradientError, ModelError, UsageError
-from grb_check.evaluation.harness_models import TrainedModel
 from grb_check.evaluation.imitation import imitation
 from grb_check.evaluation.surrogates import kinds_on
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trials import (
     Trial,
     describe_threat,

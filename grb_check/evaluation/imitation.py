@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from grb_check.attacks.threat import Perturbation, apply
-from grb_check.evaluation.harness_models import TrainedModel
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trials import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN

@@ -15,13 +15,18 @@ from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.names import WORST, base_name
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, load_attack, source_of
-from grb_check.cases.case import Case, check_on_graphs
-from grb_check.cases.outcomes import AttackedBy, RepeatResult, Scores
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Scores
+from grb_check.cases.repeat_results import AttackedBy, RepeatResult
+from grb_check.cases.selection import check_on_graphs
 from grb_check.cases.suites import check_poisoned_in_training, members_of
-from grb_check.datasets.dataset import Dataset, GraphDataset
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.evaluation.dataset_cache import DatasetCache
 from grb_check.evaluation.fallbacks import transferred_variant
-from grb_check.evaluation.harness_models import DatasetCache, HarnessModels, TrainedModel
+from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.surrogates import check_kinds
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trials import (
     Trial,
     black_box,

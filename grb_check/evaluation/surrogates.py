@@ -14,13 +14,9 @@ from torch import Tensor, nn
 from grb_check.attacks.names import SURROGATES, check_surrogates
 from grb_check.attacks.protocol import PairGradients, mean_of
 from grb_check.cases.outcomes import NO_GRAPH
-from grb_check.datasets.dataset import (
-    AnyDataset,
-    Dataset,
-    GraphDataset,
-    training_view,
-    validation_view,
-)
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, UsageError
 from grb_check.gradients.victim import Victim
 from grb_check.models.published import (

@@ -1,28 +1,17 @@
-"""One attack in one repeat: what it is shown, what is stored, and what it costs the models.
-
-Accuracies of the references in the suite `smoke` on the bundled graph are shipped: twenty trainings
-of each reference, measured once by `python -m benchmarks.shipped`, so that the first run trains and
-attacks no model but the user's. They are used where data, attack, threat, training and the
-reference itself are of the versions that they were measured with. Other versions of torch round
-otherwise, which trains other models of the same kind: mean and spread stay.
-"""
+"""One attack in one repeat: what it is shown, its perturbation, and what it costs the victim."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Final, TypeAlias, cast
 
-import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check import __version__
 from grb_check.attacks.graph_sets.attacks import perturb
 from grb_check.attacks.injection.shared.blended_search import VERSION as BLENDS
 from grb_check.attacks.injection.shared.blended_search import can_search
@@ -33,64 +22,20 @@ from grb_check.attacks.registry import describe
 from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import (
-    MAIN_REFERENCE,
-    AttackedBy,
-    CaseFacts,
-    Finding,
-    Measurement,
-    Method,
-    Reference,
-    RepeatResult,
-    Scores,
-)
+from grb_check.cases.findings import Finding
+from grb_check.cases.outcomes import MAIN_REFERENCE, Measurement, Method, Reference, Scores
+from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
 from grb_check.datasets.dataset import Dataset, digest
 from grb_check.errors import BudgetError
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.diagnostics import budget_unused
-from grb_check.evaluation.harness_models import HarnessModels, TrainedModel, predict, surrogate_seed
+from grb_check.evaluation.harness_models import HarnessModels, surrogate_seed
 from grb_check.evaluation.perturbation_bytes import to_bytes
+from grb_check.evaluation.shipped import shipped_references
 from grb_check.evaluation.surrogates import Ensemble, kinds_for, references_on
-from grb_check.files.outputs import write_output
-from grb_check.files.typed_json import FileKind, encode, read
+from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.store.pack import Pack, PerturbationRequest, lacking, shipped_pack
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
-
-SHIPPED_REFERENCES: Final = Path(__file__).parent / "shipped" / "synthetic-cora.json"
-
-
-class ReferencesContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the file.
-
-    Attributes:
-        about: lines on how it was made.
-        environment: versions that the models were trained with, for people.
-        cases: what a case is found by, see `trials.reference_key` -> kind -> its trainings.
-    """
-
-    about: tuple[str, ...]
-    environment: dict[str, str]
-    cases: dict[str, dict[str, Reference]]
-
-
-KIND: Final = FileKind(
-    name="references",
-    type=ReferencesContent,
-    format=1,
-    remedy="install grb-check again, or make it again with python -m benchmarks.shipped",
-)
-
-
-@cache
-def shipped_references() -> dict[str, dict[str, Reference]]:
-    """Return the references by the key of their case."""
-    return read(KIND, SHIPPED_REFERENCES).cases
-
-
-def write_references(content: ReferencesContent, path: Path) -> None:
-    """Write the file."""
-    write_output(path, encode(KIND, content, __version__).encode())
-
 
 Right: TypeAlias = NDArray[np.bool_]
 

@@ -17,7 +17,9 @@ from torch_geometric.data import Data
 from grb_check.attacks.names import NOT_EXCHANGED, without_budgets
 from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Perturbation, apply
-from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Finding, Method, RepeatResult, Scores
+from grb_check.cases.findings import Finding
+from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Method, Scores
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation import diagnostics
 from grb_check.evaluation.fallbacks import (
@@ -29,7 +31,8 @@ from grb_check.evaluation.fallbacks import (
     transferred_variant,
 )
 from grb_check.evaluation.gradient_checks import Kind, cut_off, missing_gradients, wrong_gradients
-from grb_check.evaluation.harness_models import TrainedModel, predict, surrogate_seed
+from grb_check.evaluation.harness_models import surrogate_seed
+from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trials import (
     PROTOCOL,
     Right,

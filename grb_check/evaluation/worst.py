@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from grb_check.attacks.names import without_budgets
-from grb_check.cases.outcomes import Finding, Measurement, Reference, RepeatResult, Scores
+from grb_check.cases.findings import Finding
+from grb_check.cases.outcomes import Measurement, Reference, Scores
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.evaluation.diagnostics import about_model
 
 

@@ -15,10 +15,11 @@ from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.datasets import Source
-from grb_check.datasets.dataset import AnyDataset, GraphDataset
+from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
-from grb_check.evaluation.evaluator import Evaluator, threads_for
-from grb_check.evaluation.harness_models import TrainedModel
+from grb_check.evaluation.devices import threads_for
+from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.victims.subject import Subject
 
 

@@ -32,123 +32,19 @@ no further, since more targets do not make trainings more alike.
 
 from __future__ import annotations
 
-import itertools
-import math
-import reprlib
-import statistics
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from grb_check.cases.case import Case
+from grb_check.cases.findings import anchor
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import CaseResult, Outcome, Scores, anchor
+from grb_check.cases.outcomes import Outcome
+from grb_check.cases.repeat_results import CaseResult
 from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
-from grb_check.errors import UsageError
+from grb_check.gate.default_limit import DROP_MARGIN, DefaultLimit, default_limit
+from grb_check.gate.drop_interval import drop_interval
+from grb_check.gate.thresholds import Threshold
 
-DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of a reference
-ALPHA: Final = 0.03  # one-sided, shared by the cases of a run
-SHARED: Final = 2 / 3  # power of the number of cases; 1 would be Bonferroni's correction
-PRIOR_SCALE: Final = 0.85
-PRIOR_FREEDOM: Final = 5.0
-PRIOR_TARGETS: Final = 268  # of each difficulty of synthetic-cora, where scale and d_0 were fitted
-
-
-@dataclass(frozen=True, kw_only=True)
-class DefaultLimit:
-    """The default limit of a case.
-
-    Attributes:
-        reference: name of the reference that allows the largest drop.
-        drop: mean drop of that reference.
-        width: half-width of the interval of the mean excess over it.
-        alpha: one-sided level of the intervals.
-    """
-
-    reference: str
-    drop: float
-    width: float
-    alpha: float
-
-    @property
-    def value(self) -> float:
-        """The largest mean drop that passes."""
-        return self.drop + DROP_MARGIN + self.width
-
-    @property
-    def rule(self) -> str:
-        """Its origin, for reports."""
-        return (
-            f"reference {self.reference.upper()} {self.drop:.1%} + margin {DROP_MARGIN:.0%} + "
-            f"interval {self.width:.1%}"
-        )
-
-
-def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit | None:
-    """Return the default limit of a case; None if no undefended reference has learned the data.
-
-    Args:
-        outcome: of the case.
-        cases: number of cases of the run, which share `ALPHA`.
-    """
-    from scipy.special import stdtrit
-
-    alpha, count, result = ALPHA / cases**SHARED, len(outcome.repeats), []
-    sides = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]
-    variance = moderated_variance(sides, outcome.targets) / count
-    quantile = float(stdtrit(PRIOR_FREEDOM + count - 1, 1.0 - alpha))
-    for name, reference in outcome.undefended_references.items():
-        pairs = list(zip(reference.clean, reference.attacked, strict=True))
-        theirs = moderated_variance(pairs, outcome.targets) / len(pairs)
-        result.append(
-            (statistics.fmean(reference.drops), quantile * math.sqrt(variance + theirs), name)
-        )
-    if not result:
-        return None
-    drop, width, name = max(result, key=lambda candidate: candidate[0] + candidate[1])
-    return DefaultLimit(reference=name, drop=drop, width=width, alpha=alpha)
-
-
-def moderated_variance(pairs: Sequence[tuple[float, float]], targets: int) -> float:
-    """Return the variance of the drop between trainings, see the module.
-
-    Args:
-        pairs: clean and attacked accuracy of each training.
-        targets: number of targets.
-    """
-    freedom = len(pairs) - 1
-    variance = statistics.variance(itertools.starmap(relative_drop, pairs)) if freedom else 0.0
-    prior = PRIOR_SCALE * statistics.fmean(drop_variance(*pair, targets) for pair in pairs)
-    return (PRIOR_FREEDOM * prior + freedom * variance) / (PRIOR_FREEDOM + freedom)
-
-
-def drop_variance(clean: float, attacked: float, targets: int) -> float:
-    """Return the binomial variance of a drop over the targets that are right without attack.
-
-    The drop is estimated as if one more target had been lost and one more kept, so that the
-    variance is not 0 if all or none are lost.
-    """
-    right = max(1.0, clean * min(targets, PRIOR_TARGETS))
-    lost = (max(relative_drop(clean, attacked), 0.0) * right + 1) / (right + 2)
-    return lost * (1 - lost) / right
-
-
-INTERVAL: Final = 0.95  # two-sided, for the mean drop
-ONE_REPEAT_SCALE: Final = 2.4  # variance between trainings, in binomial variances of the drop
-ONE_REPEAT_FREEDOM: Final = 4.0
 FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """The largest relative drop that passes in cases that match `pattern`.
-
-    A larger one fails the case or, with `warn`, is only reported.
-    """
-
-    pattern: str
-    limit: float
-    warn: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,67 +66,6 @@ class Gate:
     min_clean: float | None = None
     strict_diagnostics: bool = False
     inconclusive: Literal["pass", "fail"] = "pass"
-
-
-def parse_fraction(text: str, name: str) -> float:
-    """Read a fraction such as `0.2` or `20%`.
-
-    Raises:
-        UsageError: it is not a number from 0 to 1.
-    """
-    body, percent = text.strip(), 1.0
-    if body.endswith("%"):
-        body, percent = body[:-1], 100.0
-    try:
-        value = float(body) / percent
-    except ValueError:
-        value = math.nan
-    if not 0.0 <= value <= 1.0:
-        raise UsageError(
-            f"{name}: {reprlib.repr(text)} is not a fraction; give a number from 0 to 1, such as "
-            f"0.2 or 20%"
-        )
-    return value
-
-
-def parse_threshold(line: str) -> Threshold:
-    """Read `dataset/difficulty/scenario/attack = value [warn]`, with wildcards on the left.
-
-    Raises:
-        UsageError: no `=`, nothing on the left, or no fraction on the right.
-    """
-    pattern, separator, value = line.rpartition("=")
-    if not separator or not pattern.strip() or not value.strip():
-        raise UsageError(
-            f"threshold {line!r} must have the form 'pattern = value', "
-            f"such as 'grb-cora/*/injection/* = 0.3'"
-        )
-    number, *words = value.split()
-    if words not in ([], ["warn"]):
-        raise UsageError(
-            f"threshold {line!r}: after the fraction only 'warn' may stand, not "
-            f"{' '.join(words)!r}; leave that out"
-        )
-    return Threshold(pattern.strip(), parse_fraction(number, f"threshold {line!r}"), bool(words))
-
-
-def check_patterns(what: str, patterns: Iterable[str], known: Sequence[Case]) -> None:
-    """Refuse a pattern that can never apply.
-
-    Args:
-        what: name of the patterns in the message.
-        patterns: of case ids.
-        known: every case that a run can name.
-
-    Raises:
-        UsageError: a pattern matches none of the known cases.
-    """
-    for pattern in patterns:
-        if not any(case.matches(pattern) for case in known):
-            raise UsageError(
-                f"{what} pattern {pattern!r} matches no known case; ids look like "
-                f"{known[0].id!r}: dataset/difficulty/scenario/attack"
-            )
 
 
 def judge(
@@ -445,31 +280,3 @@ def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases: i
     if default is None:
         return _Limit(value=None, rule="no reference has learned the data")
     return _Limit(value=default.value, rule=default.rule, default=default)
-
-
-def drop_interval(sides: Sequence[Scores], targets: int) -> tuple[tuple[float, float], str]:
-    """Return the two-sided 95 % interval of the mean drop, and its method.
-
-    Student's t over the repeats. One repeat shows no spread: its standard deviation is taken from
-    the binomial variance over the targets, times `ONE_REPEAT_SCALE`, and as known with
-    `ONE_REPEAT_FREEDOM` degrees of freedom, since trainings differ by more than their targets. Such
-    an interval covered the mean of all trainings in 92 to 95 % of cases
-    (docs/explanation/gate.md).
-
-    Args:
-        sides: scores of the model in each repeat.
-        targets: number of targets.
-    """
-    from scipy.special import stdtrit
-
-    drops = [side.drop for side in sides]
-    count, tail = len(drops), (1.0 - INTERVAL) / 2
-    if count > 1:
-        freedom, method = count - 1.0, f"Student's t over {count} repeats"
-        variance = statistics.variance(drops)
-    else:
-        freedom, method = ONE_REPEAT_FREEDOM, "a typical spread between trainings, for one repeat"
-        variance = ONE_REPEAT_SCALE * drop_variance(sides[0].clean, sides[0].attacked, targets)
-    mean = statistics.fmean(drops)
-    width = float(stdtrit(freedom, 1.0 - tail)) * math.sqrt(variance / count)
-    return (mean - width, min(mean + width, 1.0)), method

@@ -12,14 +12,9 @@ from grb_check.datasets import Places, Source
 from grb_check.errors import UsageError, unknown
 from grb_check.models.zoo import ZOO as REFERENCE_MODELS
 from grb_check.models.zoo import entry
-from grb_check.ranking.boards.board import (
-    PUBLISHED,
-    Board,
-    not_measured,
-    published_board,
-    published_datasets,
-)
+from grb_check.ranking.boards.board import Board, not_measured
 from grb_check.ranking.boards.files import ZOO, measured_board, read_board
+from grb_check.ranking.boards.published_board import PUBLISHED, published_board, published_datasets
 
 FLAG: Final = "--grb-rank-against"
 RUN: Final = "run"  # the models of the run, in reports that also name leaderboards

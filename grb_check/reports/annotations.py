@@ -11,7 +11,8 @@ from typing import Final
 
 from grb_check.errors import count
 from grb_check.files.text import fit
-from grb_check.reports.digest import WORDS, Digest
+from grb_check.reports.case_line import WORDS
+from grb_check.reports.digest import Digest
 from grb_check.reports.plain import clipped
 
 MOST: Final = 10  # GitHub shows as many for a step

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grb_check.cases.case import is_node_id
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.outcomes import ENOUGH, Finding, Outcome, anchor
+from grb_check.cases.findings import Finding, anchor
+from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.outcomes import Outcome
+from grb_check.cases.repeat_results import ENOUGH
 from grb_check.cases.verdicts import Comparison, ComparisonResult
 from grb_check.errors import count
-from grb_check.reports.conclusion import rank_of
-from grb_check.reports.digest import Line
+from grb_check.reports.case_line import Line
+from grb_check.reports.rank_words import rank_of
 
 SHOWN: Final = 2  # cases named if a note concerns more
 

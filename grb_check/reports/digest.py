@@ -9,206 +9,29 @@ which is ignored when the file is read. Loads no torch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias, get_args
 
-from grb_check.cases.case import is_node_id
-from grb_check.cases.case_record import CaseRecord, each_once, inconsistent, with_lost
-from grb_check.cases.counter_example import CounterExample
-from grb_check.cases.verdicts import Comparison
+from grb_check.cases.case_record import CaseRecord, inconsistent, with_lost
+from grb_check.cases.node_ids import is_node_id
 from grb_check.errors import count
 from grb_check.files.text import fit
-from grb_check.ranking.averages import Averages, Curve, averages, curves
-from grb_check.ranking.lowest import Delta, Lowest, deltas, lowest
-from grb_check.ranking.ranks import (
-    RankedEntry,
-    Standing,
-    by_effect,
-    by_robustness,
-    comparisons,
-    mean_by_attack,
+from grb_check.ranking.budget_curves import Curve
+from grb_check.reports.audit import conclusions
+from grb_check.reports.case_line import (
+    BAD,
+    LOST,
+    STATUSES,
+    UNSURE,
+    WORDS,
+    Line,
+    Status,
+    _first,
+    _status,
 )
-from grb_check.reports.audit_words import conclusions
 from grb_check.reports.record import BaselineRecord, RunRecord, ShardRecord
+from grb_check.reports.summary import Summary, summary_of
 from grb_check.settings.settings import describe_given
-
-# Of an `Outcome`, over its repeats.
-FIGURES: Final = (
-    *("model", "targets", "clean", "attacked", "drop", "drop_deviation", "per_target", "budget"),
-    *("reference_clean", "reference_drop", "seconds"),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """What follows from a run record.
-
-    Attributes:
-        cases: `id`, `node_id`, `result` and `FIGURES` of each case that has figures.
-        lowest: accuracy under the strongest attack.
-        delta: drops compared with those of a reference.
-        averages: GRB's summaries over attacks.
-        curves: drops by budget.
-        attacks: `[model@]dataset/difficulty` -> attacks by drop, the strongest first.
-        mean_attacks: attacks by their mean drop over all cases, the strongest first.
-        models: models by mean drop, the most robust first.
-        models_black_box: the same over the attacks that do not see the model.
-        models_adaptive: the same over the attacks that do.
-        comparisons: `dataset/difficulty` -> models by weighted accuracy, the best first;
-            `dataset/difficulty/scenario/attack` -> models by accuracy under that attack.
-    """
-
-    cases: tuple[Mapping[str, Any], ...]
-    lowest: tuple[Lowest, ...]
-    delta: tuple[Delta, ...]
-    averages: tuple[Averages, ...]
-    curves: tuple[Curve, ...]
-    attacks: Mapping[str, tuple[RankedEntry, ...]]
-    mean_attacks: tuple[RankedEntry, ...]
-    models: tuple[RankedEntry, ...]
-    models_black_box: tuple[RankedEntry, ...]
-    models_adaptive: tuple[RankedEntry, ...]
-    comparisons: Mapping[str, tuple[RankedEntry, ...]]
-
-
-def summary_of(record: RunRecord) -> Summary:
-    """Return what follows from a record."""
-    rows = record.cases
-    counted = each_once(rows)
-    return Summary(
-        cases=tuple(_figures(row) for row in rows if row.outcome is not None),
-        lowest=tuple(lowest(counted)),
-        delta=tuple(deltas(counted)),
-        averages=tuple(averages(each_once(with_lost(rows, record.missing)))),
-        curves=tuple(curves(counted)),
-        attacks={
-            f"{model}@{group}" if model else group: tuple(ranked)
-            for (model, group), ranked in by_effect(counted).items()
-        },
-        mean_attacks=tuple(mean_by_attack(counted)),
-        models=tuple(by_robustness(counted)),
-        models_black_box=tuple(by_robustness(counted, adaptive=False)),
-        models_adaptive=tuple(by_robustness(counted, adaptive=True)),
-        comparisons=comparisons(rows, record.missing, record.settings.gate),
-    )
-
-
-def _figures(row: CaseRecord) -> Mapping[str, Any]:
-    head = {"id": row.case.id, "node_id": row.node_id, "result": row.result}
-    return head | {name: getattr(row.outcome, name) for name in FIGURES}
-
-
-Status: TypeAlias = Literal[
-    "fail",
-    "error",
-    "missing",
-    "warn",
-    "inconclusive",
-    "xpass",
-    "xfail",
-    "skip",
-    "pass",
-]
-
-# In the order of interest to people.
-STATUSES: Final[tuple[Status, ...]] = get_args(Status)
-WORDS: Final[Mapping[Status, str]] = {
-    "fail": "failed",
-    "error": "ended in an error",
-    "missing": "never came back",
-    "warn": "warned",
-    "inconclusive": "inconclusive",
-    "xpass": "passed unexpectedly",
-    "xfail": "failed as expected",
-    "skip": "skipped",
-    "pass": "passed",
-}
-BAD: Final[frozenset[Status]] = frozenset(("fail", "error", "missing"))
-# Tests that pass, though nothing shows that the model is robust; the reason is in `Line.first`.
-UNSURE: Final[frozenset[Status]] = frozenset(("warn", "inconclusive"))
-LOST: Final = (
-    "never came back: its worker died, its report could not travel, or the run was stopped"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One case in the reports.
-
-    Attributes:
-        number: place in the reports, from 0.
-        row: its record.
-        model: name of the model.
-        status: the verdict; those in `UNSURE` passed, and `inconclusive` is about the baseline;
-            `xfail` and `xpass` are of cases that are expected to fail.
-        first: the reason in one line; empty for a case that passed.
-        text: the whole message.
-        standings: ranks under the attack, on each leaderboard that has it.
-    """
-
-    number: int
-    row: CaseRecord
-    model: str
-    status: Status
-    first: str
-    text: str
-    standings: tuple[Standing, ...] = ()
-
-    @property
-    def group(self) -> tuple[str, str]:
-        """Model and dataset."""
-        return self.model, self.row.case.dataset
-
-    @property
-    def attack(self) -> str:
-        """`scenario/attack`."""
-        return f"{self.row.case.scenario}/{self.row.case.attack}"
-
-    @property
-    def test(self) -> str:
-        """Node id of a user's own test, without parameters; empty for a built-in case."""
-        result = self.row.node_id
-        return "" if is_node_id(result) else fit(result.partition("[")[0])
-
-    @property
-    def limit(self) -> float | None:
-        """The largest drop that passes."""
-        return self.row.verdict.limit if self.row.verdict is not None else None
-
-    @property
-    def unlimited(self) -> bool:
-        """Whether nothing could have failed it."""
-        return self.row.verdict is not None and self.row.verdict.unlimited
-
-    @property
-    def excess(self) -> float:
-        """Return how far the drop exceeds its limit; 0 if the case failed for another reason."""
-        if self.row.outcome is None or self.limit is None or self.row.below_floor:
-            return 0.0
-        return max(0.0, self.row.outcome.drop - self.limit)
-
-    @property
-    def severity(self) -> float:
-        """Order of failures: the excess, else the accuracy lost to the baseline."""
-        lost = self.comparison.loss if self.comparison is not None else None
-        return self.excess or (lost or 0.0) / 100
-
-    @property
-    def comparison(self) -> Comparison | None:
-        """The verdict of the baseline."""
-        return self.row.comparison
-
-    @property
-    def replay(self) -> str:
-        """The command that repeats the case; empty if nothing was kept."""
-        return self.row.evidence.replay if self.row.evidence is not None else ""
-
-    @property
-    def smallest(self) -> CounterExample | None:
-        """The smallest counter-example."""
-        return self.row.evidence.smallest if self.row.evidence is not None else None
 
 
 @dataclass(frozen=True)
@@ -473,33 +296,3 @@ def compared(digest: Digest) -> list[Line]:
         if comparison is not None
     ]
     return [line for _, line in sorted(known, key=lambda entry: entry[0])]
-
-
-def _status(row: CaseRecord) -> Status:
-    if row.result != "pass":
-        return row.result
-    verdict = row.verdict.result if row.verdict is not None else "pass"
-    result: set[Status] = {"inconclusive"} if _is_inconclusive(row) else set()
-    result.add("pass" if verdict == "fail" else verdict)  # a test of the user may pass all the same
-    return min(result, key=STATUSES.index)
-
-
-def _is_inconclusive(row: CaseRecord) -> bool:
-    compared = row.comparison
-    return row.result == "pass" and compared is not None and compared.result == "inconclusive"
-
-
-def _first(row: CaseRecord, status: Status) -> str:
-    """The line that gives the reason: the gate's, an assertion's, or the first of the message."""
-    reported = ""
-    if row.result in ("xfail", "xpass"):
-        reported = f"expected failure: {row.message}"
-    elif row.unexpected_pass:
-        reported = row.message
-    elif status == "inconclusive" and row.comparison is not None:
-        reported = row.comparison.text
-    elif row.verdict is not None and row.verdict.result != "pass":
-        reported = row.verdict.message
-    text = [line.strip() for line in (reported or row.message).splitlines() if line.strip()]
-    raised = [line[1:].strip() for line in text if line.startswith("E ")]
-    return next(iter((not reported and raised) or text), "")

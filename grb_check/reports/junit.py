@@ -12,9 +12,9 @@ from typing import Final
 
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.verdicts import Comparison, Verdict
-from grb_check.ranking.averages import Curve
-from grb_check.ranking.ranks import RankedEntry
-from grb_check.reports import audit_words, conclusion
+from grb_check.ranking.budget_curves import Curve
+from grb_check.ranking.orders import RankedEntry
+from grb_check.reports import audit, audit_words, rank_words
 from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest
 from grb_check.reports.record import RunRecord
@@ -104,7 +104,7 @@ def suite_properties(digest: Digest) -> dict[str, str]:
         properties[f"grb.curve.{name}"] = curve_points(curve)
     properties |= audit_words.suite_properties(result.lowest, result.delta)
     properties |= {f"grb.conclusion.{n}": text for n, text in enumerate(conclusions(record))}
-    audits = audit_words.conclusions(record)
+    audits = audit.conclusions(record)
     properties |= {f"grb.audit.{n}": audit.text for n, audit in enumerate(audits)}
     for suffix, models in (
         ("", result.models),
@@ -113,7 +113,7 @@ def suite_properties(digest: Digest) -> dict[str, str]:
     ):
         if len(models) > 1:
             properties[f"grb.model_rank{suffix}"] = ranked(models)
-    return properties | conclusion.suite_properties(record.ranks.standings, result.comparisons)
+    return properties | rank_words.suite_properties(record.ranks.standings, result.comparisons)
 
 
 def note_properties(record: RunRecord) -> dict[str, str]:

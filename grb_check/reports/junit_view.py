@@ -14,18 +14,20 @@ from typing import Any
 import junit_xml
 
 from grb_check.attacks.names import with_budget
-from grb_check.cases.case import is_node_id
 from grb_check.cases.metrics import Figure
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.gate.baselines.joint import group_name
 from grb_check.ranking.averages import Averages
-from grb_check.reports.audit_words import conclusions, suite_properties
-from grb_check.reports.conclusion import rank_of, sentence
-from grb_check.reports.digest import UNSURE, WORDS, Digest, Line, limits_of
+from grb_check.reports.audit import conclusions
+from grb_check.reports.audit_words import suite_properties
+from grb_check.reports.case_line import UNSURE, WORDS, Line
+from grb_check.reports.digest import Digest, limits_of
 from grb_check.reports.junit import curve_points, note_properties, ranked
 from grb_check.reports.plain import columns
+from grb_check.reports.rank_words import rank_of, sentence
 
 PREFIX = "grb"
 

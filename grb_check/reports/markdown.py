@@ -22,11 +22,13 @@ from grb_check.cases.case import DIFFICULTIES
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.ranking.lowest import Strongest
-from grb_check.reports import audit_words
+from grb_check.reports import audit
 from grb_check.reports.audit_words import delta_lines, gap_lines
-from grb_check.reports.conclusion import comparison_lines, conclusions, standing_line
-from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, limits_of
+from grb_check.reports.case_line import BAD, UNSURE, WORDS, Line
+from grb_check.reports.conclusion import conclusions
+from grb_check.reports.digest import Digest, compared, limits_of
 from grb_check.reports.plain import clipped, percent
+from grb_check.reports.rank_words import comparison_lines, standing_line
 
 LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB
 KEPT_BACK: Final = 80  # bytes, for a line on what was cut
@@ -195,7 +197,7 @@ def _heat(digest: Digest, group: tuple[str, str], lines: Sequence[Line]) -> Sect
         attacks = cells.setdefault(line.attack, {})
         attacks[_level(line)] = max(attacks.get(_level(line), line), line, key=_drop)
     rows = [
-        f"| {cell(attack)} | {' | '.join(_figure(result.get(name)) for name in levels)} |"
+        f"| {cell(attack)} | {' | '.join(neighbour_text(result.get(name)) for name in levels)} |"
         for attack, result in cells.items()
     ]
     title = f"Drops on {span(group[1])}"
@@ -210,7 +212,7 @@ def _heat(digest: Digest, group: tuple[str, str], lines: Sequence[Line]) -> Sect
     return Section((f"### {title}", "", *opened), tuple(rows), ("", "</details>", ""), "attack")
 
 
-def _figure(line: Line | None) -> str:
+def neighbour_text(line: Line | None) -> str:
     if line is None:
         return ""
     outcome = line.row.outcome
@@ -227,7 +229,7 @@ def _lowest(digest: Digest) -> Section:
         f"| {cell(low.id)} | {_strongest(low.black_box)} | {_strongest(low.adaptive)} |"
         for low in lows
     ]
-    audits = [audit.text for audit in audit_words.conclusions(digest.record)]
+    audits = [audit.text for audit in audit.conclusions(digest.record)]
     reported = [*audits, *gap_lines(lows)]
     lines = [f"- {span(text)}" for text in reported]
     head = ("| lowest accuracy (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")

@@ -17,8 +17,8 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from grb_check.cases.case import node_id_of
 from grb_check.cases.case_record import CaseRecord, Name, RecordPart
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import MOST_SHARDS, ShardPlan
 from grb_check.datasets.source import FeatureRule, SplitRule
 from grb_check.files.text import fit_all

@@ -17,8 +17,8 @@ from grb_check.cases.case import DIFFICULTIES
 from grb_check.errors import UsageError
 from grb_check.files import typed_json
 from grb_check.files.typed_json import FileKind
-from grb_check.reports.digest import summary_of
 from grb_check.reports.record import RunRecord
+from grb_check.reports.summary import summary_of
 
 KIND: Final = FileKind(
     name="run record",

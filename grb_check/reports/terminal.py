@@ -9,19 +9,14 @@ from typing import Any, Final, Protocol
 from grb_check.cases.case_record import CaseRecord
 from grb_check.errors import count
 from grb_check.files.text import fit, fit_line
-from grb_check.reports import audit_words
+from grb_check.reports import audit
 from grb_check.reports.audit_words import delta_lines, lowest_lines
+from grb_check.reports.case_line import Line
 from grb_check.reports.columns import COMPARED, diagnostic_notes, filled, notes
-from grb_check.reports.conclusion import (
-    GATE_ADVICE,
-    comparison_lines,
-    conclusions,
-    listed,
-    no_gate,
-    standing_line,
-)
-from grb_check.reports.digest import Digest, Line
+from grb_check.reports.conclusion import GATE_ADVICE, conclusions, no_gate
+from grb_check.reports.digest import Digest
 from grb_check.reports.plain import columns
+from grb_check.reports.rank_words import comparison_lines, listed, standing_line
 from grb_check.reports.record import RunRecord
 
 COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}
@@ -147,8 +142,8 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
     out.write_line(LEGEND)
     for text in conclusions(record):
         out.write_line(text, bold=True)
-    for audit in audit_words.conclusions(record):
-        out.write_line(f"audit: {audit.text}", bold=True)
+    for conclusion in audit.conclusions(record):
+        out.write_line(f"audit: {conclusion.text}", bold=True)
     if digest.green and no_gate(record):
         out.write_line(GATE_ADVICE)
     for text in [*_lines_on_all(digest), *(_details(digest) if details else ())]:

@@ -18,7 +18,8 @@ from typing import Final
 
 from grb_check.files.outputs import reason, try_write
 from grb_check.reports.annotations import in_github_actions
-from grb_check.reports.digest import WORDS, Digest
+from grb_check.reports.case_line import WORDS
+from grb_check.reports.digest import Digest
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
 from grb_check.reports.plain import percent

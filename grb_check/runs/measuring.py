@@ -1,137 +1,25 @@
-"""A run whose tasks are measured: by workers, while this process judges and reports, or in it.
-
-Loads no torch.
-"""
+"""Measures the cases of a run: submits its tasks and waits for their answers. Loads no torch."""
 
 from __future__ import annotations
 
 import builtins
-import heapq
-import math
-import statistics
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from grb_check.cases.case import Case, by_model_and_dataset
-from grb_check.cases.outcomes import ENOUGH, CaseResult, RepeatResult, outcome_of
+from grb_check.cases.case import Case
+from grb_check.cases.repeat_results import ENOUGH, CaseResult, RepeatResult, outcome_of
+from grb_check.cases.selection import by_model_and_dataset
 from grb_check.cases.suites import members_of
-from grb_check.runs import tasks
-from grb_check.runs.calls import Calls, Pending
+from grb_check.runs import steps
 from grb_check.runs.remaining import Remaining
-from grb_check.runs.tasks import Answer, Checked, ModelOnDataset, Setup, Step, Task
-
-# Parts may take these shares of what each worker has to do: with smaller ones more victims are
-# trained twice, with larger ones workers wait for the last part. The plan that ends first counts.
-LARGEST: Final = (math.inf, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
-TRAINING: Final = 10  # cases that a training is taken to be as long as
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimedPart:
-    """Cases of one repeat of a model on a dataset, and how long they may take.
-
-    Attributes:
-        cases: of the same model and dataset.
-        seed: of the repeat.
-        seconds: expected duration, in any unit if durations are unknown.
-    """
-
-    cases: tuple[Case, ...]
-    seed: int
-    seconds: float
-
-
-def plan(
-    repeats: Mapping[Case, int], seconds: Mapping[str, float], workers: int
-) -> list[TimedPart]:
-    """Divide a run into parts, each for one victim, the longest first.
-
-    One part for each victim, so that each is trained once; a victim whose cases would keep one
-    worker busy while others have nothing left to do is trained several times instead.
-
-    Args:
-        repeats: number of repeats of each case.
-        seconds: expected for one repeat of a case, without training, by id; those that are missing
-            are given the median.
-        workers: that may run parts at the same time.
-
-    Returns:
-        Parts that hold each case and repeat once. With equal durations they are in the order of the
-        cases, and of the repeats.
-    """
-    known = [seconds[case.id] for case in repeats if case.id in seconds]
-    usual = statistics.median(known) if known else 1.0
-    expected = {case: seconds.get(case.id, usual) for case in repeats}
-    victims, training = _by_victim(repeats), TRAINING * usual
-    total = sum(training + _sum(cases, expected) for _, cases in victims)
-
-    def divided(share: float) -> list[TimedPart]:
-        limit = share * total / workers if workers > 1 else math.inf
-        parts = [
-            TimedPart(
-                cases=tuple(part_cases), seed=seed, seconds=training + _sum(part_cases, expected)
-            )
-            for seed, cases in victims
-            for part_cases in _shares(cases, expected, limit, training)
-        ]
-        return sorted(parts, key=lambda part: -round(part.seconds, 3))
-
-    def length(parts: list[TimedPart]) -> float:
-        return round(end([part.seconds for part in parts], workers), 3)
-
-    return min(map(divided, LARGEST), key=length)
-
-
-def end(seconds: Sequence[float], workers: int) -> float:
-    """Return when the last part ends, if each worker takes the next one when it is free.
-
-    Args:
-        seconds: that the parts take, in the order in which they are begun.
-        workers: number of them.
-    """
-    free = [0.0] * workers
-    for duration in seconds:
-        heapq.heappush(free, heapq.heappop(free) + duration)
-    return max(free)
-
-
-def _sum(cases: Sequence[Case], seconds: Mapping[Case, float]) -> float:
-    return sum(seconds[case] for case in cases)
-
-
-def _by_victim(repeats: Mapping[Case, int]) -> list[tuple[int, list[Case]]]:
-    """The seed of each victim, and its cases."""
-    result: dict[tuple[str, str, int], list[Case]] = {}
-    for seed in range(max(repeats.values(), default=0)):
-        for case, count in repeats.items():
-            if seed < count:
-                result.setdefault((case.model, case.dataset, seed), []).append(case)
-    return [(seed, cases) for (_, _, seed), cases in result.items()]
-
-
-def _shares(
-    cases: Sequence[Case], seconds: Mapping[Case, float], limit: float, training: float
-) -> list[list[Case]]:
-    """Divide the cases of a victim so that none of the shares is much above the limit.
-
-    A share takes at least as long as the training that it costs.
-    """
-    total = _sum(cases, seconds)
-    largest = max(limit - training, training, limit / 2)
-    needed = math.ceil(total / largest) if total > 0.0 else 1
-    count = max(1, min(needed, len(cases)))
-    shares: list[list[Case]] = [[] for _ in range(count)]
-    loads = [0.0] * count
-    for case in sorted(cases, key=lambda case: -seconds[case]):
-        least = loads.index(min(loads))
-        shares[least].append(case)
-        loads[least] += seconds[case]
-    return [sorted(share, key=cases.index) for share in shares]
-
+from grb_check.runs.schedule import plan
+from grb_check.runs.steps import Checked
+from grb_check.runs.tasks import Answer, ModelOnDataset, Setup, Step, Task
+from grb_check.runs.workers.calls import Calls, Pending
 
 _WAKE: Final = 0.2  # seconds between two looks at a future, so that Ctrl-C is noticed
 
@@ -200,7 +88,7 @@ class Measuring:
             LostError: a worker was lost twice.
         """
         groups = [tuple(group) for group in by_model_and_dataset(cases)]
-        calls = [self.calls.submit(self._task(tasks.check, group, 0, repeats)) for group in groups]
+        calls = [self.calls.submit(self._task(steps.check, group, 0, repeats)) for group in groups]
         result: dict[Case, Checked] = {}
         with self._cleared():
             for call in calls:
@@ -269,7 +157,7 @@ class Measuring:
             ]
         if on is not None:
             task = [
-                self._task(tasks.measure, (case,), seed, repeats, on) for seed in range(repeats)
+                self._task(steps.measure, (case,), seed, repeats, on) for seed in range(repeats)
             ]
             calls: list[Pending] = [self.calls.submit(repeat_task) for repeat_task in task]
         else:
@@ -286,7 +174,7 @@ class Measuring:
         """Results with the scores of all references."""
         calls = []
         for result in results:
-            task = self._task(tasks.references, (case,), result.measurement.seed, len(results), on)
+            task = self._task(steps.references, (case,), result.measurement.seed, len(results), on)
             lean = replace(result, perturbation=b"")
             calls.append(self.calls.submit(replace(task, given={case: lean})))
         with self._cleared():
@@ -344,7 +232,7 @@ class Measuring:
         )
 
     def _submit(self, cases: tuple[Case, ...], seed: int, repeats: int) -> Pending:
-        pending = self.calls.submit(self._task(tasks.measure, cases, seed, repeats))
+        pending = self.calls.submit(self._task(steps.measure, cases, seed, repeats))
         self._planned |= {(case, seed): pending for case in cases}
         return pending
 

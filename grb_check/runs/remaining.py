@@ -17,7 +17,7 @@ from typing import Final
 from grb_check.attacks.registry import BUILT_IN, MOST_POISONED, Row, is_targeted, source_of
 from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import RepeatResult
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import count
 
 USERS: Final = Row("", ())  # an attack of a user

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import Case, node_id_of
+from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import plan
 from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
 from grb_check.gate.limits import judge_result

@@ -8,10 +8,12 @@ from functools import partial
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.datasets.formats.user_data import USER_DATA
-from grb_check.runs.calls import Calls, Inline, Retrying
-from grb_check.runs.processes import start_processes
-from grb_check.runs.resources import SHARED_OUT, cores, visible_gpus
 from grb_check.runs.tasks import Setup
+from grb_check.runs.workers.calls import Calls
+from grb_check.runs.workers.in_process import Inline
+from grb_check.runs.workers.processes import start_processes
+from grb_check.runs.workers.resources import SHARED_OUT, cores, visible_gpus
+from grb_check.runs.workers.retrying import Retrying
 from grb_check.settings.settings import Settings
 from grb_check.store.pack import PackPlace
 from grb_check.user_code.sources import sources_digest

@@ -22,12 +22,12 @@ from typing import Any, Final
 import pytest
 
 from grb_check import datasets
-from grb_check.cases.case import node_id_of
+from grb_check.cases.node_ids import node_id_of
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import BaselineFile, read_baseline
-from grb_check.gate.baselines.result import USER_TESTS
-from grb_check.runs.tasks import packages_digest
+from grb_check.gate.baselines.uncompared import USER_TESTS
+from grb_check.runs.resume import packages_digest
 from grb_check.session.planning import SessionPlan
 from grb_check.settings import options
 from grb_check.settings.judging import read_margin

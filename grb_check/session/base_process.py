@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from grb_check.runs.processes import end_with
+from grb_check.runs.workers.processes import end_with
 from grb_check.session.base import VARIABLE
 from grb_check.user_code.revisions import not_of
 

@@ -21,17 +21,10 @@ import pytest
 from grb_check.attacks.registry import Pair
 from grb_check.attacks.scenarios import SCENARIOS
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import (
-    DIFFICULTIES,
-    TEST_NAME,
-    Case,
-    NodeId,
-    check_repeats,
-    expand,
-    is_node_id,
-    node_path,
-    parse_node_id,
-)
+from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.node_ids import TEST_NAME, NodeId, is_node_id, node_path, parse_node_id
+from grb_check.cases.selection import expand
+from grb_check.cases.whole_numbers import check_repeats
 from grb_check.errors import UsageError, choose
 
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()

@@ -15,8 +15,9 @@ from grb_check.datasets.listing import entries
 from grb_check.datasets.published import SIZES
 from grb_check.errors import DataError, choose
 from grb_check.models.zoo import CONTRASTIVE, ZOO
-from grb_check.ranking.boards.board import Board, not_measured, published_board, published_datasets
+from grb_check.ranking.boards.board import Board, not_measured
 from grb_check.ranking.boards.files import FOLDER, read_board
+from grb_check.ranking.boards.published_board import published_board, published_datasets
 from grb_check.reports.plain import columns
 from grb_check.settings.options import LIST_FLAG
 from grb_check.settings.registered_names import RegisteredNames, RegisteredTarget

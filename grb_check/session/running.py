@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,20 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from grb_check import datasets
-from grb_check.cases.case import Case, is_node_id
-from grb_check.cases.outcomes import CaseResult
+from grb_check.cases.case import Case
+from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.repeat_results import CaseResult
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_result
 from grb_check.ranking.comparison_models import check_data
-from grb_check.runs.calls import Inline
 from grb_check.runs.measuring import Measuring, joined
 from grb_check.runs.start import calls_for, setup_for
 from grb_check.runs.tasks import ModelOnDataset, Setup
+from grb_check.runs.workers.in_process import Inline
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan
-from grb_check.session.pytest_private import captured, is_controller, is_worker, overridden
+from grb_check.session.progress import LogLines, Ticker, progress_writer
+from grb_check.session.pytest_private import captured, overridden
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.selecting import source_of
 from grb_check.user_code.factories import quiet_imports
@@ -40,101 +39,6 @@ if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
     from grb_check.failures.record_failure import SavedFailure
     from grb_check.victims.subject import Subject
-
-
-FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
-EVERY: Final = 0.5
-SOON: Final = 20.0  # seconds before the first line in a log
-LOGGED: Final = 60.0  # seconds between two lines in a log; services end silent jobs
-
-
-class Ticker:
-    """Writes `text (12 s)` below the current line and restores the position of the cursor.
-
-    Args:
-        descriptor: of the terminal itself, because pytest captures the usual one during tests.
-            The ticker closes it.
-        column: returns the position of the cursor in pytest's current line.
-        width: columns of the terminal.
-    """
-
-    def __init__(self, descriptor: int, column: Callable[[], int], width: int) -> None:
-        self._descriptor = descriptor
-        self._column = column
-        self._width = width
-        self._shown = time.monotonic()
-
-    @contextmanager
-    def __call__(self, text: str) -> Iterator[None]:
-        """Show the text and its duration until the context ends."""
-        done = threading.Event()
-        thread = threading.Thread(target=self._tick, args=(text, done), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
-
-    def log(self, text: Callable[[], str]) -> None:
-        """Do nothing: the steps are shown as they go on."""
-
-    def poll(self, text: Callable[[], str]) -> None:
-        """Show a text that may have changed; call it often."""
-        if time.monotonic() - self._shown > EVERY:
-            self._shown = time.monotonic()
-            self._show(text())
-
-    def clear(self) -> None:
-        """Remove what is shown."""
-        self._show("")
-
-    def close(self) -> None:
-        """Close the descriptor of the terminal."""
-        os.close(self._descriptor)
-
-    def _tick(self, text: str, done: threading.Event) -> None:
-        start = time.monotonic()
-        if done.wait(FIRST):
-            return
-        while True:
-            self._show(f"{text} ({time.monotonic() - start:.0f} s)")
-            if done.wait(EVERY):
-                break
-        self._show("")
-
-    def _show(self, text: str) -> None:
-        line = text[: self._width - 1]
-        back = f"\x1b[1A\x1b[{self._column() + 1}G"
-        os.write(self._descriptor, f"\n\r{line}\x1b[K{back}".encode())
-
-
-class LogLines:
-    """Writes a line to a log from time to time.
-
-    Args:
-        descriptor: of the log itself, because pytest captures the usual one during tests. It is
-            closed with this object.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._written = time.monotonic() - LOGGED + SOON
-
-    def poll(self, text: Callable[[], str]) -> None:
-        """Write the text if nothing was written for long."""
-        if time.monotonic() - self._written > LOGGED:
-            self._written = time.monotonic()
-            os.write(self._descriptor, f"\ngrb: {text()}\n".encode())
-
-    log = poll
-
-    def clear(self) -> None:
-        """Do nothing: a log keeps its lines."""
-
-    def close(self) -> None:
-        """Close the descriptor."""
-        os.close(self._descriptor)
 
 
 WORKSPACE: Final = "GITHUB_WORKSPACE"
@@ -154,7 +58,7 @@ class CaseRunner:
         self._subjects: dict[str, Subject] = {}
         self._sources: dict[str, Source] = {}
         self._definitions: dict[str, tuple[str, int] | None] = {}  # that checks have found
-        self._terminal: Ticker | LogLines | None = None
+        self.progress_writer: Ticker | LogLines | None = None
         self._remote: Measuring | None = None  # by workers
         self.measured_in_process: list[
             str
@@ -167,11 +71,11 @@ class CaseRunner:
         Raises:
             UsageError, DataError, ModelError: so that errors come before any work.
         """
-        self._terminal = _terminal(self._config)  # nothing is captured yet
+        self.progress_writer = progress_writer(self._config)  # nothing is captured yet
         settings = self.plan.settings
         if settings.jobs is not None:
             calls = calls_for(settings, self._setup, settings.repeats * len(self.plan.cases.part))
-            self._remote = Measuring(calls, self._setup, self._on_dataset, self._terminal)
+            self._remote = Measuring(calls, self._setup, self._on_dataset, self.progress_writer)
         with quiet_imports(), captured(self._config):
             checked = self._measuring.check(self.plan.cases.part, settings.repeats)
         for case, result in checked.items():
@@ -181,8 +85,8 @@ class CaseRunner:
 
     def show(self, text: str) -> None:
         """Show how far something is; call it often."""
-        if self._terminal is not None:
-            self._terminal.poll(lambda: text)
+        if self.progress_writer is not None:
+            self.progress_writer.poll(lambda: text)
 
     def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
         """Plan the cases of these tests, and give them to the workers, if there are any."""
@@ -254,7 +158,7 @@ class CaseRunner:
     @cached_property
     def _inline(self) -> Inline:
         """What runs tasks in this process."""
-        ticker = self._terminal if isinstance(self._terminal, Ticker) else None
+        ticker = self.progress_writer if isinstance(self.progress_writer, Ticker) else None
         if ticker is None:
             return Inline(self._setup)
 
@@ -267,7 +171,7 @@ class CaseRunner:
     @cached_property
     def _here(self) -> Measuring:
         """What measures in this process."""
-        return Measuring(self._inline, self._setup, self._on_dataset, self._terminal)
+        return Measuring(self._inline, self._setup, self._on_dataset, self.progress_writer)
 
     @property
     def _measuring(self) -> Measuring:
@@ -470,8 +374,8 @@ class CaseRunner:
         """End all work, and release the terminal."""
         if self._remote is not None:
             self._remote.close()
-        if self._terminal is not None:
-            self._terminal.close()
+        if self.progress_writer is not None:
+            self.progress_writer.close()
 
     def _perturbations(self, subject: Subject, result: CaseResult) -> tuple[Perturbation, ...]:
         """Perturbations of all repeats; those that an interrupted run has made are made again."""
@@ -501,23 +405,3 @@ class CaseRunner:
 
     def _source(self, name: str) -> Source:
         return self._sources.get(name) or source_of(self.plan.settings, name)
-
-
-def _terminal(config: pytest.Config) -> Ticker | LogLines | None:
-    """Progress for people, unless workers of pytest-xdist or `-s` write to the terminal.
-
-    Windows' console shows the sequences that move the cursor as text.
-    """
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    shared = is_worker(config) or is_controller(config) or config.option.capture == "no"
-    if reporter is None or shared or reporter.verbosity < -1:
-        return None
-    if sys.platform == "win32" or not sys.stdout.isatty():
-        try:
-            return LogLines(os.dup(sys.stdout.fileno()))
-        except (OSError, ValueError):  # not a file
-            return None
-    writer = config.get_terminal_writer()
-    return Ticker(
-        os.dup(sys.stdout.fileno()), lambda: writer.width_of_current_line, writer.fullwidth
-    )

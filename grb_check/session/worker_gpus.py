@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from grb_check.runs.resources import SHARED_OUT, VISIBLE, visible_gpus
+from grb_check.runs.workers.resources import SHARED_OUT, VISIBLE, visible_gpus
 from grb_check.settings.settings import OPTIONS
 
 _WORKER: Final = "PYTEST_XDIST_WORKER"

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from grb_check import datasets
+from grb_check.cases.attack_pairs import known_attacks
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand, known_attacks
+from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.selection import check_match, expand
 from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
@@ -20,7 +22,8 @@ from grb_check.gate.expected_failures import (
     parse_expected_failure,
     reasons,
 )
-from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_threshold
+from grb_check.gate.limits import Gate
+from grb_check.gate.thresholds import check_patterns, parse_fraction, parse_threshold
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.raw_values import RawValues, read_output
 from grb_check.settings.settings import COMMAND_LINE, INI, UPDATE_FLAG, Settings

@@ -15,10 +15,12 @@ from typing import Any, Final
 from grb_check import datasets
 from grb_check.attacks.names import read_budget
 from grb_check.attacks.registry import Pair
+from grb_check.cases.attack_pairs import at_budgets
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, at_budgets, check_repeats, whole_number
+from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.shards import Shard, parse_shard
 from grb_check.cases.suites import Suite, check_graph_sets, check_poisoned_in_training
+from grb_check.cases.whole_numbers import check_repeats, whole_number
 from grb_check.datasets import Places, Source
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import BASE_REPEATS, Baseline

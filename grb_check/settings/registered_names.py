@@ -16,9 +16,11 @@ from typing import Final, NamedTuple
 
 from grb_check import datasets
 from grb_check.attacks.user_attacks import entry_point_names
+from grb_check.cases.attack_pairs import known_attacks
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, check_repeats, known_attacks
+from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.suites import SUITES, Suite
+from grb_check.cases.whole_numbers import check_repeats
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose, chosen
 from grb_check.models.zoo import CONTRASTIVE, ZOO

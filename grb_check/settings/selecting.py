@@ -11,8 +11,11 @@ from grb_check import datasets
 from grb_check.attacks.names import base_name
 from grb_check.attacks.registry import BUILT_IN, Pair
 from grb_check.attacks.scenarios import POISONING, SCENARIOS
+from grb_check.cases.attack_pairs import attack_order
 from grb_check.cases.attack_registry import WILDCARDS, AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, Case, NodeId, attack_order, select
+from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.node_ids import NodeId
+from grb_check.cases.selection import select
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite, check_poisoned_in_training
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources

@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.datasets.dataset import GraphDataset, training_view, validation_view
+from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, count
 from grb_check.training.nodes import TrainingRun, TrainingSettings, accuracy_and_loss, descend
 from grb_check.victims.checks import check_output

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.datasets.dataset import Dataset, training_view, validation_view
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.checks import check_nothing_cached, check_output

@@ -31,9 +31,11 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.shared.edge_search import Relaxed, SearchSpace, ascend, gains_of
-from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set, local_budgets
+from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
 from grb_check.attacks.modification.shared.flip_sources import CHOSEN, Aim, flip_source
+from grb_check.attacks.modification.shared.greedy import SearchSpace
+from grb_check.attacks.modification.shared.relaxation import Relaxed, ascend, gains_of
+from grb_check.attacks.modification.shared.removable import local_budgets
 from grb_check.attacks.objectives import OBJECTIVES, objective_named
 from grb_check.attacks.threat import apply
 from grb_check.errors import UsageError, choose

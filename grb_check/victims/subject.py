@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import torch
 
-from grb_check.datasets.dataset import AnyDataset, training_view
+from grb_check.datasets.graph_dataset import AnyDataset
+from grb_check.datasets.views import training_view
 from grb_check.errors import UsageError
 from grb_check.user_code import factories
 from grb_check.user_code.randomness import isolated_randomness

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import graph_of
 
 from grb_check.attacks.budgets import MOST_FLIPS, settings_for, threat_for, threat_of
-from grb_check.attacks.modification.shared.edge_set import local_budgets
+from grb_check.attacks.modification.shared.removable import local_budgets
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import UsageError
 

@@ -8,12 +8,8 @@ import pytest
 
 from grb_check.attacks.registry import attack_names, canonical_name
 from grb_check.attacks.scenarios import SCENARIOS
-from grb_check.cases.case import (
-    Case,
-    at_budgets,
-    attack_order,
-    on_graphs,
-)
+from grb_check.cases.attack_pairs import at_budgets, attack_order, on_graphs
+from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from grb_check.cases.case import DIFFICULTIES, Case, at_budgets, expand, keep_matching
+from grb_check.cases.attack_pairs import at_budgets
+from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.selection import expand, keep_matching
 from grb_check.errors import UsageError, choose
 
 

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from outcome_factory import outcome
 
-from grb_check.cases.case import Case, node_id_of
+from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord, each_once
-from grb_check.ranking.ranks import mean_by_attack
+from grb_check.cases.node_ids import node_id_of
+from grb_check.ranking.orders import mean_by_attack
 
 CASES = [Case("tiny", level, "injection", "rnd") for level in ("easy", "hard")]
 

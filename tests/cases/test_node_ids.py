@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.attacks.registry import attack_names
-from grb_check.cases.case import DIFFICULTIES, Case, case_of, node_path, parse_node_id
+from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.node_ids import case_of, node_path, parse_node_id
 from grb_check.errors import UsageError
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True)

@@ -10,11 +10,7 @@ from settings_factory import settings
 from grb_check.attacks.names import base_name
 from grb_check.attacks.registry import canonical_name, load_attack, source_of, tagged
 from grb_check.attacks.scenarios import EVASION, POISONING
-from grb_check.cases.case import (
-    attack_order,
-    known_attacks,
-    on_graphs,
-)
+from grb_check.cases.attack_pairs import attack_order, known_attacks, on_graphs
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, worst_members
 from grb_check.errors import UsageError
 from grb_check.settings.selecting import cases_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.cases.case import whole_number
+from grb_check.cases.whole_numbers import whole_number
 
 
 @given(st.integers(-(10**30), 10**30), st.integers(0, 100), st.integers(0, 10**6))

@@ -11,8 +11,9 @@ from msgspec.structs import replace as replace_fields
 from record_factory import entry, file_of, measured, record, run_record
 
 from grb_check.__main__ import main
-from grb_check.cases.case import Case, node_id_of
+from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
 from grb_check.cli.leaderboard import boards_of
 from grb_check.errors import UsageError

@@ -20,8 +20,10 @@ from record_factory import ENVIRONMENT, baseline
 from settings_factory import bare
 
 from grb_check.__main__ import main
-from grb_check.cases.case import Case, node_id_of
-from grb_check.cases.case_record import CaseRecord, ExpectedCases
+from grb_check.cases.case import Case
+from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import Shard, plan
 from grb_check.cli.merge import merge
 from grb_check.cli.shard_records import PartRecord
@@ -30,7 +32,8 @@ from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import open_baseline
-from grb_check.gate.limits import Gate, Threshold, judge
+from grb_check.gate.limits import Gate, judge
+from grb_check.gate.thresholds import Threshold
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.record import RunRecord, record_of, settings_record
 from grb_check.reports.record_file import encode, read

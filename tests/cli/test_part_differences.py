@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from record_factory import entry, measured, record, run_record
 
 from grb_check.__main__ import main
-from grb_check.cases.case import Case, node_id_of
-from grb_check.cli.merge import UNEXPLAINED, differences
+from grb_check.cases.case import Case
+from grb_check.cases.node_ids import node_id_of
+from grb_check.cli.part_differences import UNEXPLAINED, differences
 from grb_check.cli.shard_records import PartRecord
 from grb_check.reports.record_file import encode, read
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.datasets.assembly import Int64Array, Split, given_split, grb_split, rank_by_degree
+from grb_check.datasets.splits import Int64Array, Split, given_split, grb_split, rank_by_degree
 from grb_check.errors import DataError, count
 
 SEEDS = st.integers(0, 2**32 - 1)

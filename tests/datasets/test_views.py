@@ -8,13 +8,8 @@ import pytest
 import torch
 from small_graphs import community_dataset, set_of_graphs
 
-from grb_check.datasets.dataset import (
-    HIDDEN,
-    AnyDataset,
-    graph_dataset,
-    training_view,
-    validation_view,
-)
+from grb_check.datasets.graph_dataset import AnyDataset, graph_dataset
+from grb_check.datasets.views import HIDDEN, training_view, validation_view
 
 DATASET = community_dataset()
 WHOLE = replace(DATASET, transductive=True)

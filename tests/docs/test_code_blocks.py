@@ -13,7 +13,7 @@ import preloaded  # noqa: F401 - by being imported
 import pytest
 from code_blocks import blocks_of, commands_of, same_output
 
-from grb_check.runs.tasks import FinishedMeasurements
+from grb_check.runs.resume import FinishedMeasurements
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

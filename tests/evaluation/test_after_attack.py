@@ -11,7 +11,7 @@ from torch_geometric.nn.models import GAT, GCN
 
 from grb_check.attacks.threat import Perturbation, apply, joined
 from grb_check.evaluation.after_attack import predicted_after
-from grb_check.evaluation.harness_models import TrainedModel, predict
+from grb_check.evaluation.trained_model import TrainedModel, predict
 
 PATH = [(node, node + 1) for node in range(39)]
 X = torch.randn((40, 4), generator=torch.Generator().manual_seed(0))

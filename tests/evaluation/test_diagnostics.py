@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.attacks.threat import Threat
-from grb_check.cases.outcomes import DIAGNOSTICS_PAGE, anchor
+from grb_check.cases.findings import DIAGNOSTICS_PAGE, anchor
 from grb_check.evaluation import diagnostics
 from grb_check.evaluation.diagnostics import DIAGNOSTICS
 

@@ -22,7 +22,7 @@ import grb_check
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import outcome_of
+from grb_check.cases.repeat_results import outcome_of
 from grb_check.datasets.dataset import Dataset, digest
 from grb_check.errors import BudgetError, ModelError, StoreWarning, UsageError
 from grb_check.evaluation import harness_models, repeats, white_box

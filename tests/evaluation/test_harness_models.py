@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from grb_check.evaluation.harness_models import TrainedModel
+from grb_check.evaluation.trained_model import TrainedModel
 
 
 def weights(module: nn.Module) -> str:

@@ -22,12 +22,13 @@ from trial_spies import (
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import RepeatResult
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError, GradientError, UsageError
 from grb_check.evaluation import harness_models
-from grb_check.evaluation.harness_models import HarnessModels, TrainedModel
+from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.packed import check_pack, requests_of
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, black_box, on_surrogates
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim

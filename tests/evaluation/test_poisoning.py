@@ -16,13 +16,15 @@ import grb_check
 from grb_check import datasets
 from grb_check.attacks import budgets
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import RepeatResult
-from grb_check.datasets.dataset import AnyDataset, Dataset
+from grb_check.cases.repeat_results import RepeatResult
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.after_attack import perturbed, predicted_if_poisoned
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.harness_models import TrainedModel, TrainedVictims
 from grb_check.evaluation.perturbation_bytes import from_bytes
+from grb_check.evaluation.trained_model import TrainedModel
+from grb_check.evaluation.victims import TrainedVictims
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject

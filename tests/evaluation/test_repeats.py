@@ -10,10 +10,11 @@ import torch
 from trial_spies import CPU, DATASET, Linear, train_once
 
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import RepeatResult
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.datasets import Places, find
 from grb_check.evaluation import harness_models
-from grb_check.evaluation.harness_models import DatasetCache, HarnessModels
+from grb_check.evaluation.dataset_cache import DatasetCache
+from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.repeats import measure_repeat, plan
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject

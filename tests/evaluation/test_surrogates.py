@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from grb_check.attacks.names import SURROGATES
 from grb_check.cases.outcomes import NO_GRAPH
-from grb_check.datasets.dataset import graph_dataset
+from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import DataError, UsageError
 from grb_check.evaluation import surrogates
 from grb_check.evaluation.surrogates import (

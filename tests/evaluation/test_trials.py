@@ -27,11 +27,13 @@ from grb_check.attacks.budgets import threat_for
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import RepeatResult
-from grb_check.datasets.dataset import Dataset, graph_dataset
+from grb_check.cases.repeat_results import RepeatResult
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import BudgetError
 from grb_check.evaluation import harness_models
-from grb_check.evaluation.harness_models import HarnessModels, TrainedModel
+from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trials import Trial, black_box, on_model
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.evaluation.harness_models import bytes_of
+from grb_check.evaluation.weights import bytes_of
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 

@@ -30,8 +30,8 @@ from grb_check.attacks.user_attacks import UserAttack
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError, ModelError
 from grb_check.evaluation import harness_models
-from grb_check.evaluation.harness_models import TrainedModel, predict
 from grb_check.evaluation.perturbation_bytes import from_bytes
+from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trials import Trial, black_box
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim

@@ -17,9 +17,9 @@ from torch_geometric.nn import SimpleConv, global_add_pool
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.cases.counter_example import CounterExample
 from grb_check.cases.metrics import relative_drop
-from grb_check.datasets.dataset import GraphDataset, graph_dataset
+from grb_check.datasets.graph_dataset import GraphDataset, graph_dataset
 from grb_check.errors import ModelError
-from grb_check.evaluation.harness_models import TrainedModel, predict
+from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.failures.counter_examples import _linked, _part, smallest
 from grb_check.failures.evidence import CaseLimits
 from grb_check.failures.replay import Replay

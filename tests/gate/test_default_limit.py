@@ -13,20 +13,19 @@ from outcome_factory import MAJORITY, TARGETS, outcome
 from scipy.stats import t as student
 
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import CaseResult, Outcome, Reference
-from grb_check.gate.limits import (
+from grb_check.cases.outcomes import Outcome, Reference
+from grb_check.cases.repeat_results import CaseResult
+from grb_check.gate.default_limit import (
     ALPHA,
     DROP_MARGIN,
     PRIOR_FREEDOM,
     PRIOR_SCALE,
     PRIOR_TARGETS,
     SHARED,
-    Gate,
     default_limit,
     drop_variance,
-    judge,
-    judge_result,
 )
+from grb_check.gate.limits import Gate, judge, judge_result
 
 
 @st.composite

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.cases.case import DIFFICULTIES, expand
+from grb_check.cases.case import DIFFICULTIES
+from grb_check.cases.selection import expand
 from grb_check.errors import UsageError
 from grb_check.gate.expected_failures import ExpectedFailure, parse_expected_failure, reasons
 

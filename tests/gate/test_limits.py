@@ -12,15 +12,9 @@ from outcome_factory import finding, outcome
 from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
 from grb_check.errors import UsageError
-from grb_check.gate.limits import (
-    DROP_MARGIN,
-    Gate,
-    Threshold,
-    check_patterns,
-    judge,
-    parse_fraction,
-    parse_threshold,
-)
+from grb_check.gate.default_limit import DROP_MARGIN
+from grb_check.gate.limits import Gate, judge
+from grb_check.gate.thresholds import Threshold, check_patterns, parse_fraction, parse_threshold
 
 
 def test_an_absolute_limit_is_compared_with_the_mean_drop() -> None:

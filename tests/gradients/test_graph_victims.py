@@ -12,7 +12,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, global_add_pool, global_mean_pool
 from torch_geometric.utils import unbatch, unbatch_edge_index
 
-from grb_check.datasets.dataset import graph_dataset
+from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim

@@ -15,8 +15,11 @@ from grb_check.__main__ import main
 from grb_check.cases.case import Case
 from grb_check.datasets import Places, find
 from grb_check.errors import UsageError
-from grb_check.evaluation.harness_models import HarnessModels, TrainedModel
-from grb_check.runs.tasks import ModelOnDataset, Setup, Task, check, measure, run_task
+from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.trained_model import TrainedModel
+from grb_check.runs.process import run_task
+from grb_check.runs.steps import check, measure
+from grb_check.runs.tasks import ModelOnDataset, Setup, Task
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.store.pack import PackPlace, open_pack
 

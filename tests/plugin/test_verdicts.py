@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from plugin_names import TINY
 
-from grb_check.gate.limits import ALPHA, SHARED
+from grb_check.gate.default_limit import ALPHA, SHARED
 
 # An untrained model costs no training, and guesses: it has nothing to lose.
 BASE = (*TINY, "--grb-model=attacks:untrained", "--grb-min-clean=0")

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.case_record import ExpectedCases
-from grb_check.ranking.averages import curves
+from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.ranking.budget_curves import curves
 
 
 def test_a_curve_has_the_points_of_one_attack_on_one_model() -> None:

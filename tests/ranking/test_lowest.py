@@ -9,7 +9,8 @@ from msgspec.structs import replace as replace_fields
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.case_record import CaseRecord, ExpectedCases
+from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.lowest import deltas, lowest

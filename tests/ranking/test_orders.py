@@ -8,9 +8,10 @@ import pytest
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.case_record import CaseRecord, ExpectedCases
+from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.outcomes import Outcome
-from grb_check.ranking.ranks import RankedEntry, by_robustness, ranked
+from grb_check.ranking.orders import RankedEntry, by_robustness, ranked
 
 
 def row(case_outcome: Outcome) -> CaseRecord:

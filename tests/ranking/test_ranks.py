@@ -11,13 +11,16 @@ from boards import board_of
 from msgspec.structs import replace
 from outcome_factory import outcome
 
-from grb_check.cases.case import Case, node_id_of
+from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import Gate
-from grb_check.ranking.boards.board import NO_ATTACK, published_board
+from grb_check.ranking.boards.board import NO_ATTACK
+from grb_check.ranking.boards.published_board import published_board
 from grb_check.ranking.comparison_models import Boards
-from grb_check.ranking.ranks import RankedEntry, Ranks, comparisons, ranks_of, standings_of
+from grb_check.ranking.orders import RankedEntry
+from grb_check.ranking.ranks import Ranks, comparisons, ranks_of, standings_of
 
 BOARD = board_of(
     {

@@ -11,8 +11,8 @@ import torch
 from torch_geometric.utils import degree
 
 from grb_check.datasets import Places, find, load
-from grb_check.datasets.assembly import Int64Array, grb_split
 from grb_check.datasets.published import degrees_of
+from grb_check.datasets.splits import Int64Array, grb_split
 
 pytestmark = pytest.mark.real
 

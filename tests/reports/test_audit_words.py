@@ -13,7 +13,7 @@ from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import Gate
-from grb_check.reports.audit_words import conclusions
+from grb_check.reports.audit import conclusions
 from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
 from grb_check.reports.markdown import markdown_text

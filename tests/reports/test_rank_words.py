@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from grb_check.ranking.ranks import RankedEntry, Standing
-from grb_check.reports.conclusion import comparison_lines, sentence, standing_line
+from grb_check.ranking.orders import RankedEntry
+from grb_check.ranking.ranks import Standing
+from grb_check.reports.rank_words import comparison_lines, sentence, standing_line
 
 STANDING = Standing(
     board="zoo",

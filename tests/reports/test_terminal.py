@@ -14,8 +14,9 @@ from record_factory import (
     view,
 )
 
-from grb_check.cases.case import Case, node_id_of
-from grb_check.cases.case_record import ExpectedCases
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import ShardPlan
 from grb_check.gate.limits import Gate, judge

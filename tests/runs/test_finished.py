@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 from outcome_factory import CASE, outcome
 
-from grb_check.cases.outcomes import AttackedBy, CaseFacts, RepeatResult
+from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
 from grb_check.datasets import Source, find
 from grb_check.errors import StoreWarning
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.runs.tasks import FinishedMeasurements
+from grb_check.runs.resume import FinishedMeasurements
 from grb_check.store.store import Store
 from grb_check.victims.subject import Subject
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grb_check.runs import resources
-from grb_check.runs.resources import parse_listed, visible_gpus
+from grb_check.runs.workers import resources
+from grb_check.runs.workers.resources import parse_listed, visible_gpus
 
 PLAIN = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f)

@@ -10,11 +10,12 @@ from outcome_factory import outcome
 
 from grb_check import datasets
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import ENOUGH, CaseFacts, RepeatResult
+from grb_check.cases.repeat_results import ENOUGH, CaseFacts, RepeatResult
 from grb_check.errors import ModelError
-from grb_check.runs.calls import Pending
 from grb_check.runs.measuring import Measuring
-from grb_check.runs.tasks import Answer, ModelOnDataset, Setup, Task, references
+from grb_check.runs.steps import references
+from grb_check.runs.tasks import Answer, ModelOnDataset, Setup, Task
+from grb_check.runs.workers.calls import Pending
 from grb_check.settings.model_specs import ModelSpec
 
 FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")

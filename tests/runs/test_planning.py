@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.cases.case import Case
-from grb_check.runs.measuring import end, plan
+from grb_check.runs.schedule import end, plan
 
 ATTACKS = ("rnd", "pgd", "dice", "worst", "worst+white-box")
 CASES = [

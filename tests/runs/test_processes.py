@@ -17,10 +17,12 @@ import worker_functions as calls
 
 from grb_check import datasets
 from grb_check.cases.case import Case
-from grb_check.runs.calls import Workers, breaks_all
-from grb_check.runs.processes import Processes, start_processes
-from grb_check.runs.resources import VISIBLE
-from grb_check.runs.tasks import ModelOnDataset, Setup, Task, measure
+from grb_check.runs.steps import measure
+from grb_check.runs.tasks import ModelOnDataset, Setup, Task
+from grb_check.runs.workers.calls import Workers
+from grb_check.runs.workers.processes import Processes, start_processes
+from grb_check.runs.workers.resources import VISIBLE
+from grb_check.runs.workers.retrying import breaks_all
 from grb_check.settings.model_specs import ModelSpec
 
 SOURCE = datasets.find("synthetic-cora")
@@ -109,7 +111,7 @@ import sys
 import time
 sys.path[:0] = {path!r}
 import worker_functions as calls
-from grb_check.runs.processes import start_processes
+from grb_check.runs.workers.processes import start_processes
 
 workers = start_processes(2)
 print(workers.executor.submit(calls.own_process).result(), flush=True)

@@ -8,7 +8,7 @@ import pytest
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import CaseFacts, RepeatResult
+from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.runs.remaining import Remaining
 
 FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.errors import LostError, UsageError
-from grb_check.runs.calls import Retrying, Workers
 from grb_check.runs.tasks import Task
+from grb_check.runs.workers.calls import Workers
+from grb_check.runs.workers.retrying import Retrying
 
 WAIT = 600  # seconds, until which a test fails instead of waiting for ever
 
@@ -132,7 +133,7 @@ def test_a_task_that_takes_too_long_is_lost_at_once(
     """Its answer is not waited for, and the others are run by workers that are started again."""
     never, late = threading.Event(), threading.Event()
     clock = SimpleNamespace(monotonic=lambda: 1000.0 if late.is_set() else 0.0)
-    monkeypatch.setattr("grb_check.runs.calls.time", clock)
+    monkeypatch.setattr("grb_check.runs.workers.calls.time", clock)
 
     def answer(number: int, tries: int) -> object:
         if number == 0:

@@ -10,15 +10,16 @@ import pytest
 from grb_check import datasets
 from grb_check.cases.case import Case
 from grb_check.errors import ModelError, UsageError
-from grb_check.runs import tasks
-from grb_check.runs.tasks import ModelOnDataset, Setup, Step, Task, run_task
+from grb_check.runs import process, steps
+from grb_check.runs.process import run_task
+from grb_check.runs.tasks import ModelOnDataset, Setup, Step, Task
 from grb_check.settings.model_specs import ModelSpec
 
 CASE = Case("synthetic-cora", "easy", "injection", "rnd")
 SPEC = ModelSpec(label="gcn", target="grb_check.models:gcn", args={})
 
 
-def task(step: Step = tasks.check, **setup: Any) -> Task:
+def task(step: Step = steps.check, **setup: Any) -> Task:
     """A task that no process has seen."""
     return Task(
         step=step,
@@ -44,17 +45,17 @@ def test_files_that_changed_since_the_run_began_are_refused() -> None:
         run_task(task(sources=sources))
 
 
-def _one_case_fails(process: tasks.Process, _: Task) -> Any:
+def _one_case_fails(process: process.Process, _: Task) -> Any:
     yield CASE, ModelError("its own fault")
 
 
-def _no_memory(process: tasks.Process, _: Task) -> Any:
+def _no_memory(process: process.Process, _: Task) -> Any:
     error = RuntimeError("the training failed")
     error.__cause__ = MemoryError("of 8 GB")
     yield CASE, error
 
 
-def _strange(process: tasks.Process, _: Task) -> Any:
+def _strange(process: process.Process, _: Task) -> Any:
     class Strange(Exception):
         """Cannot be pickled."""
 

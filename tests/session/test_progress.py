@@ -8,7 +8,7 @@ import select
 import pytest
 
 from grb_check.session import running
-from grb_check.session.running import Ticker
+from grb_check.session.progress import Ticker
 
 
 def written(read_end: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grb_check.errors import UsageError
-from grb_check.session.planning import refuse_split_paths
+from grb_check.session.split_paths import refuse_split_paths
 
 INI = {"": "", "pytest.ini": "[pytest]\n"}
 # The word, and the directory whose ini file pytest may find because of it.

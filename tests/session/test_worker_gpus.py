@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.runs.resources import VISIBLE
+from grb_check.runs.workers.resources import VISIBLE
 from grb_check.session.worker_gpus import gpu_lines, gpu_of, take_gpu
 
 

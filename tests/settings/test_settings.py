@@ -7,7 +7,7 @@ from pathlib import Path
 from settings_factory import settings
 
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import parse_node_id
+from grb_check.cases.node_ids import parse_node_id
 from grb_check.settings.selecting import cases_of, widened
 
 

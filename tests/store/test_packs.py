@@ -12,9 +12,10 @@ from grb_check.cases.case import Case
 from grb_check.cases.suites import SUITES
 from grb_check.datasets.formats.bundled import GRAPH
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.harness_models import HarnessModels, TrainedModel
+from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.packed import check_pack, requests_of
 from grb_check.evaluation.surrogates import REFERENCES
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, facts_of, on_surrogates
 from grb_check.store.pack import SHIPPED, shipped_pack
 from grb_check.store.store import Store

@@ -12,7 +12,8 @@ from small_graphs import community_dataset
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
-from grb_check.datasets.dataset import Dataset, training_view, validation_view
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.models.reference.gcn import GCN
 from grb_check.training.nodes import (

@@ -15,7 +15,7 @@ from small_graphs import community_dataset
 from torch import Tensor, nn
 
 from grb_check.errors import ModelError
-from grb_check.training.building import STRENGTHS, chosen_probe, fit_logistic_regression, probe
+from grb_check.training.probe import STRENGTHS, chosen_probe, fit_logistic_regression, probe
 from grb_check.victims.conventions import PLAIN, Adapter
 
 DATASET = community_dataset()

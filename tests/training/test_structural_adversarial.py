@@ -12,8 +12,9 @@ from torch_geometric.data import Data
 
 from grb_check import AdversarialSettings
 from grb_check.attacks.modification.lrbcd import ModificationLrbcd
-from grb_check.attacks.modification.shared.edge_set import edge_set, local_budgets
-from grb_check.datasets.dataset import training_view, validation_view
+from grb_check.attacks.modification.shared.edge_set import edge_set
+from grb_check.attacks.modification.shared.removable import local_budgets
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import GradientError, UsageError
 from grb_check.models.defences import gprgnn as defence
 from grb_check.models.reference.gcn import GCN

@@ -11,7 +11,7 @@ from torch_geometric.nn import GINEConv, global_add_pool
 
 from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.graph_sets.graph_list import graph_list
-from grb_check.datasets.dataset import GraphDataset, GraphSet, graph_dataset
+from grb_check.datasets.graph_dataset import GraphDataset, GraphSet, graph_dataset
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim

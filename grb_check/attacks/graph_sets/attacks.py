@@ -28,7 +28,7 @@ from grb_check.attacks.injection.tdgia import InjectionTdgia
 from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.pgd_topology import ModificationPgdTopology
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
-from grb_check.attacks.modification.shared.edge_set import shortfall
+from grb_check.attacks.modification.shared.removable import shortfall
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat
 

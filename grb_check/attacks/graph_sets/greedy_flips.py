@@ -8,11 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from grb_check.attacks.graph_sets.candidate_flips import (
-    RankedRows,
-    Search,
-    row_objective,
-)
+from grb_check.attacks.graph_sets.candidate_flips import Search, row_objective
 from grb_check.attacks.graph_sets.graph_list import (
     GraphList,
     append_flips,
@@ -20,10 +16,11 @@ from grb_check.attacks.graph_sets.graph_list import (
     new_key,
     no_flips,
     packed,
-    quantised,
     uniform,
 )
-from grb_check.attacks.modification.shared.edge_set import removable, within_capacity
+from grb_check.attacks.graph_sets.pair_ranking import RankedRows
+from grb_check.attacks.graph_sets.rounding import quantised
+from grb_check.attacks.modification.shared.removable import removable, within_capacity
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,17 +13,18 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.candidate_flips import RowObjective, row_objective
 from grb_check.attacks.graph_sets.graph_list import passes
-from grb_check.attacks.injection.shared.domains import Step, domain_of
+from grb_check.attacks.injection.shared.domains import domain_of
 from grb_check.attacks.injection.shared.feature_search import (
     FeatureSearchSettings,
     LogitsOfFeatures,
     Place,
     ValuesOfFeatures,
     gradients,
-    homophily_of_nodes,
     maximise_each,
 )
-from grb_check.attacks.injection.shared.links import mean_probabilities
+from grb_check.attacks.injection.shared.harmony import homophily_of_nodes
+from grb_check.attacks.injection.shared.steps import Step
+from grb_check.attacks.injection.shared.weak_targets import mean_probabilities
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel, GraphModel, members
 from grb_check.attacks.threat import Perturbation, Threat, apply

@@ -21,7 +21,7 @@ from grb_check.attacks.graph_sets.greedy_flips import (
     unflipped,
     without_isolating,
 )
-from grb_check.attacks.modification.shared.flip_sources import (
+from grb_check.attacks.modification.shared.flip_weights import (
     NEGLIGIBLE,
     gains_of_flips,
     project,

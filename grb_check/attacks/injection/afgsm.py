@@ -10,8 +10,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.injection.shared.links import links_per_node, no_links
-from grb_check.attacks.modification.shared.edge_set import on_cpu
 from grb_check.attacks.modification.shared.linear_surrogate import fitted
+from grb_check.attacks.modification.shared.removable import on_cpu
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import INJECTION, Scenario

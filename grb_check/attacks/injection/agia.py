@@ -10,20 +10,16 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.shared.domains import adam_step, free_adam, sign_step, zero_start
 from grb_check.attacks.injection.shared.feature_search import (
     MIN_GAIN,
     check_feature_search,
     gradients,
-    homophily_of_weights,
     nodes_in_graph,
 )
-from grb_check.attacks.injection.shared.links import (
-    clean_probabilities,
-    defective_links,
-    links_per_node,
-    no_links,
-)
+from grb_check.attacks.injection.shared.harmony import homophily_of_weights
+from grb_check.attacks.injection.shared.links import defective_links, links_per_node, no_links
+from grb_check.attacks.injection.shared.steps import adam_step, free_adam, sign_step, zero_start
+from grb_check.attacks.injection.shared.weak_targets import clean_probabilities
 from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.shared.domains import adam_step, uniform_start, zero_start
 from grb_check.attacks.injection.shared.feature_search import (
     check_feature_search,
     nodes_in_graph,
@@ -20,6 +19,7 @@ from grb_check.attacks.injection.shared.links import (
     no_links,
     ring_links,
 )
+from grb_check.attacks.injection.shared.steps import adam_step, uniform_start, zero_start
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import INJECTION, Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat

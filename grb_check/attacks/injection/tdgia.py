@@ -17,15 +17,17 @@ from grb_check.attacks.injection.shared.feature_search import (
 )
 from grb_check.attacks.injection.shared.links import (
     Sites,
-    clean_probabilities,
     defective_links,
-    defectiveness_in_graphs,
     even_links,
     grouped_links,
     links_in_graphs,
     links_notes,
     no_links,
     sites_of,
+)
+from grb_check.attacks.injection.shared.weak_targets import (
+    clean_probabilities,
+    defectiveness_in_graphs,
 )
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import INJECTION, Scenario

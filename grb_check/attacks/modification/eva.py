@@ -13,8 +13,9 @@ from grb_check.attacks.modification.shared.answer_search import (
     forwards_on,
     search_by_answers,
 )
-from grb_check.attacks.modification.shared.edge_set import edge_set, shortfall
+from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.flip_sweeps import Question
+from grb_check.attacks.modification.shared.removable import shortfall
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_at_least, check_knowledge

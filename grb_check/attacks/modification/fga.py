@@ -8,13 +8,10 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.shared.edge_search import (
-    SearchSpace,
-    greedy_flips,
-    search_graph,
-)
+from grb_check.attacks.modification.shared.edge_search import search_graph
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.modification.shared.flip_sources import Aim, flip_source, removals_only
+from grb_check.attacks.modification.shared.greedy import SearchSpace, greedy_flips
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import (

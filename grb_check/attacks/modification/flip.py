@@ -10,22 +10,20 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.modification.shared.centrality import CENTRALITIES, as_integers
-from grb_check.attacks.modification.shared.edge_set import (
-    PairRanges,
-    adjacency_of,
-    edges_at,
-    mask_of,
+from grb_check.attacks.modification.shared.edge_set import adjacency_of, edges_at, mask_of
+from grb_check.attacks.modification.shared.flips_at_targets import (
+    SPARE,
+    most_additions,
+    split_budget,
+)
+from grb_check.attacks.modification.shared.pair_ranges import PairRanges
+from grb_check.attacks.modification.shared.removable import (
     open_nodes,
     reason_within,
     room_beside,
     room_for_removals,
     shortfall,
     within_capacity,
-)
-from grb_check.attacks.modification.shared.flips_at_targets import (
-    SPARE,
-    most_additions,
-    split_budget,
 )
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario

@@ -9,14 +9,10 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks.modification.shared.answer_search import polished
-from grb_check.attacks.modification.shared.edge_search import (
-    SearchSpace,
-    exchange_flips,
-    greedy_flips,
-    search_graph,
-)
+from grb_check.attacks.modification.shared.edge_search import search_graph
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.modification.shared.flip_sources import Aim, flip_source
+from grb_check.attacks.modification.shared.greedy import SearchSpace, exchange_flips, greedy_flips
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_at_least, check_gradient_settings

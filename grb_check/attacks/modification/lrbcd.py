@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
-from grb_check.attacks.modification.shared.edge_set import local_budgets
+from grb_check.attacks.modification.shared.removable import local_budgets
 from grb_check.attacks.names import LOCAL_SHARE
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario

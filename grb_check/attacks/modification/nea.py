@@ -9,12 +9,9 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from grb_check.attacks.modification.shared.best_at_targets import best_flips, candidates_at
 from grb_check.attacks.modification.shared.edge_set import adjacency_of
-from grb_check.attacks.modification.shared.flips_at_targets import (
-    best_flips,
-    candidates_at,
-    most_additions,
-)
+from grb_check.attacks.modification.shared.flips_at_targets import most_additions
 from grb_check.attacks.modification.shared.spectra import (
     SAME,
     Floats,

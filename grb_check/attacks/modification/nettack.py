@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.shared.edge_set import (
+from grb_check.attacks.modification.shared.edge_set import degrees_of
+from grb_check.attacks.modification.shared.linear_surrogate import LinearSurrogate, fitted
+from grb_check.attacks.modification.shared.removable import (
     Neighbours,
-    degrees_of,
     neighbours_in,
     on_cpu,
     shortfall,
 )
-from grb_check.attacks.modification.shared.linear_surrogate import LinearSurrogate, fitted
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.shared.domains import sign_step
 from grb_check.attacks.injection.shared.feature_search import check_ascent, maximise
+from grb_check.attacks.injection.shared.steps import sign_step
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
-from grb_check.attacks.modification.shared.edge_set import adjacency_of, shortfall
+from grb_check.attacks.modification.shared.edge_set import adjacency_of
+from grb_check.attacks.modification.shared.removable import shortfall
 from grb_check.attacks.objectives import Objective, highest_of, objective_named
 from grb_check.attacks.protocol import Attack, DifferentiableModel, members
 from grb_check.attacks.scenarios import MODIFICATION, Scenario

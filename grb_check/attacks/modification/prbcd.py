@@ -10,16 +10,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.modification.shared.answer_search import polished
-from grb_check.attacks.modification.shared.edge_search import (
-    Relaxed,
-    SearchSpace,
-    ascend,
-    gains_of,
-    rounded,
-    search_graph,
-)
+from grb_check.attacks.modification.shared.edge_search import search_graph
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.modification.shared.flip_sources import CHOSEN, Aim, flip_source
+from grb_check.attacks.modification.shared.greedy import SearchSpace
+from grb_check.attacks.modification.shared.relaxation import Relaxed, ascend, gains_of, rounded
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import (

@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.shared.edge_set import (
+from grb_check.attacks.modification.shared.linear_surrogate import LinearSurrogate, fitted
+from grb_check.attacks.modification.shared.removable import (
     Neighbours,
     neighbours_in,
     on_cpu,
     shortfall,
 )
-from grb_check.attacks.modification.shared.linear_surrogate import LinearSurrogate, fitted
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_positive

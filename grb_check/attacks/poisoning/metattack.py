@@ -8,13 +8,10 @@ from typing import ClassVar, Literal
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.shared.edge_search import (
-    SearchSpace,
-    greedy_flips,
-    search_graph,
-)
+from grb_check.attacks.modification.shared.edge_search import search_graph
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.modification.shared.flip_sources import Aim, flip_source
+from grb_check.attacks.modification.shared.greedy import SearchSpace, greedy_flips
 from grb_check.attacks.poisoning.retrained import check_training_steps, retrained, training_nodes
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import POISONING, Scenario

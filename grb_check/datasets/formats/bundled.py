@@ -12,7 +12,8 @@ from grb_check.datasets.source import DatasetRequest, Format, Places, Source, no
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import Dataset, GraphSet
+    from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import GraphSet
 
 GRAPH: Final = "synthetic-cora"
 GRAPH_SET: Final = "synthetic-molecules"

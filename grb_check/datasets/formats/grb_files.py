@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grb_check.datasets.download.fetch import extract
+from grb_check.datasets.download.archives import extract
 from grb_check.datasets.download.sources import hosts_of
 from grb_check.datasets.formats.rebuilt import UPSTREAM, instead_of
 from grb_check.datasets.source import DatasetRequest, Format, Places, Source, find_file, only_file

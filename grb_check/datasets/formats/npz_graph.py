@@ -44,13 +44,8 @@ def read(source: Source) -> Dataset:
     import numpy as np
 
     from grb_check.datasets.assembly import dataset_of
-    from grb_check.datasets.reading.adjacency import (
-        array_of,
-        both_ways,
-        num_nodes_of,
-        read_matrix,
-        read_npz,
-    )
+    from grb_check.datasets.reading.adjacency import both_ways, num_nodes_of, read_matrix
+    from grb_check.datasets.reading.npz import array_of, read_npz
 
     where = str(source.path)
     arrays = read_npz(source.path, _KEYS)
@@ -82,7 +77,7 @@ def _features(arrays: Mapping[str, NDArray[Any]], where: str) -> NDArray[Any]:
             f"{where}: has no node features ({', '.join(_SPARSE)} or {_DENSE}), which the attacks "
             f"change or inject; it has {', '.join(arrays)}"
         )
-    from grb_check.datasets.reading.adjacency import dense_features
+    from grb_check.datasets.reading.npz import dense_features
 
     values, columns, row_ends, shape = (arrays[key] for key in _SPARSE)
     return dense_features(values, columns, row_ends, shape, f"{where}: attr")

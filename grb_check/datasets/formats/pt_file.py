@@ -23,7 +23,8 @@ from grb_check.errors import DataError, one_line
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from grb_check.datasets.dataset import Dataset, GraphSet
+    from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import GraphSet
 
 ATTRIBUTES: Final = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "edge_attr")
 _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {  # of the graphs of a set, besides tensors
@@ -64,7 +65,8 @@ def read(source: Source) -> Dataset | GraphSet:
     """
     from torch_geometric.data import Data
 
-    from grb_check.datasets.reading.pyg_graph import dataset_of_graph, set_of_graphs
+    from grb_check.datasets.reading.pyg_graph import dataset_of_graph
+    from grb_check.datasets.reading.pyg_graphs import set_of_graphs
 
     path = source.path
     try:

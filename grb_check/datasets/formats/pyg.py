@@ -23,7 +23,8 @@ from grb_check.datasets.source import DatasetRequest, Format, Places, Source
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import Dataset, GraphSet
+    from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import GraphSet
     from grb_check.datasets.reading.pyg_raw import RawFiles, Recipe
 
 Parts: TypeAlias = Mapping[str, Mapping[str, object]]
@@ -145,7 +146,8 @@ def read(source: Source) -> Dataset | GraphSet:
 
 
 def _read_raw(source: Source, raw: RawFiles) -> Dataset | GraphSet:
-    from grb_check.datasets.reading.pyg_graph import dataset_of_graph, set_of_graphs
+    from grb_check.datasets.reading.pyg_graph import dataset_of_graph
+    from grb_check.datasets.reading.pyg_graphs import set_of_graphs
     from grb_check.datasets.reading.pyg_raw import load_raw, load_raw_sets
     from grb_check.datasets.reading.tu_files import read_tu_files
 

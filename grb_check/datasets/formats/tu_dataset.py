@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from grb_check.datasets.source import DatasetRequest, Format, Places, Source, only_file
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import GraphSet
+    from grb_check.datasets.graph_dataset import GraphSet
 
 NAMES: Final = ("mutag", "proteins", "nci1", "dd")
 PARTS: Final = ("A", "graph_indicator", "graph_labels", "node_labels")

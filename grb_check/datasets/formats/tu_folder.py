@@ -15,7 +15,7 @@ from grb_check.datasets.source import DatasetRequest, Format, Places, Source, on
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import GraphSet
+    from grb_check.datasets.graph_dataset import GraphSet
 
 REQUIRED: Final = ("A", "graph_indicator")
 MARK: Final = "_graph_indicator.txt"  # every set has this file, and no other format

@@ -17,7 +17,8 @@ from grb_check.user_code.calls import users_code
 from grb_check.user_code.factories import import_target
 
 if TYPE_CHECKING:
-    from grb_check.datasets.dataset import Dataset, GraphSet
+    from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import GraphSet
 
 
 def _find(request: DatasetRequest, _: Places) -> Iterator[Source]:
@@ -43,12 +44,8 @@ def read(source: Source) -> Dataset | GraphSet:
     import numpy as np
     from torch import Tensor
 
-    from grb_check.datasets.reading.pyg_graph import (
-        dataset_of_graph,
-        holds_graphs,
-        set_of_graphs,
-        single_graph,
-    )
+    from grb_check.datasets.reading.pyg_graph import dataset_of_graph, single_graph
+    from grb_check.datasets.reading.pyg_graphs import holds_graphs, set_of_graphs
 
     target = source.spec
     where = f"dataset {target}"
@@ -63,7 +60,7 @@ def read(source: Source) -> Dataset | GraphSet:
 
 def _gives_graphs(source: Source) -> bool:
     """Return whether it is a set of graphs. Imports the user's module and calls the function."""
-    from grb_check.datasets.reading.pyg_graph import holds_graphs  # torch
+    from grb_check.datasets.reading.pyg_graphs import holds_graphs  # torch
 
     result, where = _imported(source.spec), f"dataset {source.spec}"
     if _is_function(result) and isinstance(result, Hashable):
@@ -73,7 +70,7 @@ def _gives_graphs(source: Source) -> bool:
 
 @lru_cache(maxsize=16)  # each of the functions is called once in a process to learn this
 def _function_gives_graphs(function: object, where: str) -> bool:
-    from grb_check.datasets.reading.pyg_graph import holds_graphs  # torch
+    from grb_check.datasets.reading.pyg_graphs import holds_graphs  # torch
 
     return holds_graphs(_called(function, where))
 
@@ -91,7 +88,7 @@ def _is_function(user_object: object) -> bool:
     from torch_geometric.data import Data
     from torch_geometric.data import Dataset as PygDataset
 
-    from grb_check.datasets.reading.pyg_graph import holds_graphs
+    from grb_check.datasets.reading.pyg_graphs import holds_graphs
 
     return not isinstance(user_object, (Data, PygDataset)) and not holds_graphs(user_object)
 

@@ -9,16 +9,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from grb_check.datasets.assembly import Split, assemble, check_features, check_labels, class_numbers
+from grb_check.datasets.assembly import assemble, check_features, check_labels, class_numbers
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.reading.adjacency import (
-    array_of,
-    integers,
-    num_nodes_of,
-    read_matrix,
-    read_npz,
-    undirected_edges,
-)
+from grb_check.datasets.reading.adjacency import num_nodes_of, read_matrix, undirected_edges
+from grb_check.datasets.reading.npz import array_of, integers, read_npz
+from grb_check.datasets.splits import Split
 from grb_check.errors import DataError, count
 
 _MATRIX: Final = ("format", "shape", "data", "indptr", "indices", "row", "col")

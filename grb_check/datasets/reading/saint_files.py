@@ -22,10 +22,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from torch_geometric.datasets import Flickr, Reddit2
 
-from grb_check.datasets.assembly import Int64Array, check_features, dataset_of
+from grb_check.datasets.assembly import check_features, dataset_of
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.reading.adjacency import blocks, num_nodes_of, read_matrix, read_npz
+from grb_check.datasets.reading.adjacency import num_nodes_of, read_matrix
+from grb_check.datasets.reading.npz import blocks, read_npz
 from grb_check.datasets.reading.pyg_raw import Recipe, fetch_raw, home_root, raw_files
+from grb_check.datasets.splits import Int64Array
 from grb_check.errors import DataError, count, one_line
 
 RECIPES: Final = {

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from torch_geometric.datasets import TUDataset
 
-from grb_check.datasets.dataset import GraphSet
+from grb_check.datasets.graph_dataset import GraphSet
 from grb_check.datasets.published import sizes
 from grb_check.datasets.reading.pyg_raw import Recipe, fetch_raw, home_root
 from grb_check.datasets.reading.text_table import read_table

@@ -8,16 +8,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from grb_check.cases.case import Case, is_node_id
+from grb_check.cases.case import Case
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.verdicts import Comparison
 from grb_check.errors import UsageError
 from grb_check.files.versions import MEASURED, PACK
+from grb_check.gate.baselines.clean_losses import compare_clean
 from grb_check.gate.baselines.compare import compare
 from grb_check.gate.baselines.files import (
     BaselineCase,
     BaselineFile,
-    Pair,
     entry_of,
     is_user_test,
     read_baseline,
@@ -26,11 +27,11 @@ from grb_check.gate.baselines.files import (
 from grb_check.gate.baselines.joint import (
     JointComparison,
     ModelOnDataset,
-    compare_clean,
     compare_groups,
     groups_with_entries,
     updated,
 )
+from grb_check.gate.baselines.pairs import Pair
 
 LOSS_MARGIN: Final = 2.0  # default of the tolerated loss of accuracy, in percentage points
 ALPHA: Final = 0.05  # family-wise error rate of all tests of a run

@@ -1,10 +1,4 @@
-"""The result of a run that has a baseline: the joint verdicts, or the file written.
-
-The environments of a baseline and of a run: versions, processor, black-box perturbations.
-
-The tests assume that both runs apply the same black-box perturbations. Rounding differences between
-environments lead to others.
-"""
+"""The result of a run that has a baseline: the joint verdicts, or the file written."""
 
 from __future__ import annotations
 
@@ -12,187 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grb_check.cases.case import Case, is_node_id
+from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.shards import Shard
-from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
 from grb_check.files.outputs import reason, shown
-from grb_check.files.versions import MEASURED, PACK
 from grb_check.gate.baselines.baseline import REPEATS, Baseline, key_of
-from grb_check.gate.baselines.files import BaselineCase, entry_of, is_user_test, why_incomparable
+from grb_check.gate.baselines.environment_notes import environment_notes
+from grb_check.gate.baselines.files import BaselineCase, entry_of, is_user_test
 from grb_check.gate.baselines.joint import (
     JointComparison,
-    ModelOnDataset,
-    groups_of,
 )
-
-
-def environment_notes(
-    baseline: Baseline, rows: Sequence[CaseRecord], environment: Mapping[str, str]
-) -> list[str]:
-    """Return the differences between the environments of a baseline and of a run, in words.
-
-    Args:
-        baseline: that the run is compared with.
-        rows: of the run.
-        environment: of the run, by name: versions of packages, and the processor.
-    """
-    saved, notes = baseline.saved, []
-    if saved.versions:
-        notes += _other_versions(saved.versions, environment)
-    return notes + _other_perturbations(baseline, rows)
-
-
-def _other_versions(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return a note if a version, or the processor, has changed."""
-    changed = [
-        f"{name} {was.get(name, 'unknown')}, now {now[name]}"
-        for name in MEASURED
-        if name in now and was.get(name) != now[name]
-    ]
-    if was.get(PACK) != now.get(PACK):
-        changed.append(f"pack {was.get(PACK, 'none')}, now {now.get(PACK, 'none')}")
-    text = f"the baseline was measured in another environment: {'; '.join(changed)}"
-    return [text] if changed else []
-
-
-def _other_perturbations(baseline: Baseline, rows: Sequence[CaseRecord]) -> list[str]:
-    """Return a note if perturbations that do not depend on the model have changed.
-
-    The tests assume that both runs have the same ones.
-    """
-    result = []
-    for row in rows:
-        before = baseline.entries.get(key_of(row.node_id, row.case))
-        if row.outcome is None or before is None or why_incomparable(before, entry_of(row.outcome)):
-            continue
-        pairs = zip(before.perturbations, row.outcome.repeats, strict=False)
-        if any(
-            repeat.perturbation != was and repeat.method == "black-box" and not repeat.member
-            for was, repeat in pairs
-        ):
-            result.append(row.case.id)
-    if not result:
-        return []
-    cases = count(len(result), "case")
-    return [
-        f"in {cases} ({result[0]}{', ...' if result[1:] else ''}) the perturbations differ from "
-        f"the baseline's, though they do not depend on the model: rounding differences between "
-        f"machines or libraries lead to another surrogate, whose randomness all repeats share; "
-        f"write the baseline on the machine where it is compared, or give both runs the same "
-        f"perturbations with --grb-pack"
-    ]
-
-
-USER_TESTS: Final = "own tests"  # of users, as a group
-SHOWN: Final = 3  # models and datasets of the baseline that the text names
-ADVICE: Final = "run what the baseline has, or accept this run with --grb-update-baseline"
-BASE_ADVICE: Final = "name a base with the same data and attacks, or run without one this time"
-
-
-def uncompared(
-    baseline: Baseline, rows: Sequence[CaseRecord], planned: Sequence[Case]
-) -> tuple[JointComparison, ...]:
-    """Return a failed verdict for each model and dataset of which nothing was compared.
-
-    A model or dataset that the baseline lacks is new, and fails only if the whole run compared
-    nothing. Cases that did not run do not count; users' own tests count for the whole run only.
-
-    Args:
-        baseline: that the run is compared with.
-        rows: of the run.
-        planned: the cases of the whole run.
-    """
-    judged = [row for row in rows if row.outcome is not None and _result(row)]
-    nothing = not any(map(_compared, judged))
-    groups: dict[ModelOnDataset, list[CaseRecord]] = {}
-    for row in judged:
-        if nothing or is_node_id(row.node_id):
-            groups.setdefault((row.case.model, row.case.dataset), []).append(row)
-    known, numbers = baseline.saved.groups, groups_of(planned)
-    result = []
-    for (model, dataset), members in groups.items():
-        is_known = (model or baseline.compared_model, dataset) in known
-        if any(map(_compared, members)) or not (nothing or is_known):
-            continue
-        text = _text(baseline, members, model or baseline.model)
-        result.append(
-            JointComparison(
-                model=model,
-                dataset=dataset,
-                compared=0,
-                cases=max(numbers.get((model, dataset), 0), len(members)),
-                comparison=Comparison(result="incomparable", text=text, margin=baseline.margin),
-            )
-        )
-    return tuple(result)
-
-
-def without_figures(
-    baseline: Baseline, rows: Sequence[CaseRecord], planned: Sequence[Case]
-) -> tuple[JointComparison, ...]:
-    """Return a failed verdict for each model that fails at the base, and dataset.
-
-    Users' own tests there are a group of their own.
-    """
-    result = []
-    user_tests = {("", USER_TESTS): sum(not is_node_id(row.node_id) for row in rows)}
-    for (model, dataset), cases in {**groups_of(planned), **user_tests}.items():
-        label = dataset if dataset == USER_TESTS else model or baseline.model
-        text = baseline.failures.get(label)
-        if text is not None:
-            failed = Comparison(result="incomparable", text=text, margin=baseline.margin)
-            result.append(
-                JointComparison(
-                    model=model, dataset=dataset, compared=0, cases=cases, comparison=failed
-                )
-            )
-    return tuple(result)
-
-
-def _result(row: CaseRecord) -> str:
-    """The result of the comparison of a case; empty without one."""
-    return "" if row.comparison is None else row.comparison.result
-
-
-def _compared(row: CaseRecord) -> bool:
-    return _result(row) not in ("new", "incomparable")
-
-
-def _text(baseline: Baseline, rows: Sequence[CaseRecord], model: str) -> str:
-    """The content of the baseline and of the run, and what to do."""
-    entries, dataset = baseline.entries, rows[0].case.dataset
-    known = [row for row in rows if key_of(row.node_id, row.case) in entries]
-    reported = [f"{len(rows) - len(known)} not in the baseline"] if len(known) < len(rows) else []
-    if known:
-        first = known[0]
-        assert first.outcome is not None  # of those that were judged
-        before = entries[key_of(first.node_id, first.case)]
-        why = why_incomparable(before, entry_of(first.outcome))
-        reported.append(f"{len(known)} not comparable ({first.case.id}: {why})")
-    in_run = _of(len(rows), model, dataset)
-    return (
-        f"nothing was compared: the baseline has {_content(baseline)}; this run has {in_run}: "
-        f"{', '.join(reported)}; {BASE_ADVICE if baseline.revision else ADVICE}"
-    )
-
-
-def _content(baseline: Baseline) -> str:
-    """The models and datasets of the file, with their number of cases."""
-    groups = baseline.saved.groups
-    user_tests = len(baseline.saved.entries) - groups.total()
-    parts = [_of(number, *group) for group, number in sorted(groups.items())]
-    if parts[SHOWN:]:
-        parts[SHOWN:] = [f"cases of {len(parts) - SHOWN} more models and datasets"]
-    if user_tests:
-        parts.append(f"{user_tests} of the repository's own tests")
-    return ", ".join(parts) or "no case"
-
-
-def _of(cases: int, model: str, dataset: str) -> str:
-    return f"{count(cases, 'case')}{f' of {model}' if model else ''} on {dataset}"
-
+from grb_check.gate.baselines.uncompared import uncompared, without_figures
 
 FEW: Final = 10  # repeats; with fewer, a loss of 3 points of a trained model is often missed
 

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grb_check.attacks.graph_sets import candidate_flips
-from grb_check.attacks.graph_sets.candidate_flips import Search, best_of_each, search_of
+from grb_check.attacks.graph_sets.candidate_flips import Search, search_of
 from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list, no_flips
 from grb_check.attacks.graph_sets.greedy_flips import row_objective
+from grb_check.attacks.graph_sets.pair_ranking import best_of_each
 from grb_check.attacks.protocol import PairGradients
 
 few = settings(deadline=None, max_examples=30)

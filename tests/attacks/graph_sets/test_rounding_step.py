@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.attacks.graph_sets.graph_list import quantised, rounding_step
+from grb_check.attacks.graph_sets.rounding import quantised, rounding_step
 
 scales = st.floats(1e-20, 1e20)
 dtypes = st.sampled_from([torch.float32, torch.float64])

@@ -13,8 +13,8 @@ from strategies import graph_of, graphs, undirected
 from grb_check.attacks.modification.l1d_rnd import ModificationL1dRnd
 from grb_check.attacks.modification.nettack import LIMIT, DegreeTest, ModificationNettack, _Attacked
 from grb_check.attacks.modification.sga import ModificationSga, _ego, _Subgraph
-from grb_check.attacks.modification.shared.edge_set import neighbours_in
 from grb_check.attacks.modification.shared.linear_surrogate import LinearSurrogate
+from grb_check.attacks.modification.shared.removable import neighbours_in
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify

@@ -14,7 +14,7 @@ from bad_server import zipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.datasets.download.fetch import ArchiveLimits, extract
+from grb_check.datasets.download.archives import ArchiveLimits, extract
 from grb_check.errors import DataError
 from grb_check.files.outputs import UnwritableError
 

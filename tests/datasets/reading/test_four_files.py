@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from grb_check.datasets import DataNotice
-from grb_check.datasets.assembly import grb_split
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.reading.four_files import load_folder
+from grb_check.datasets.splits import grb_split
 from grb_check.errors import DataError
 
 Files = dict[str, dict[str, NDArray[Any]]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grb_check.datasets.reading.adjacency import read_npz
+from grb_check.datasets.reading.npz import read_npz
 from grb_check.errors import DataError
 
 

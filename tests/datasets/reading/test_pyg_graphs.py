@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from grb_check.datasets.dataset import GraphSet, graph_dataset
-from grb_check.datasets.reading.pyg_graph import set_of_graphs
+from grb_check.datasets.graph_dataset import GraphSet, graph_dataset
+from grb_check.datasets.reading.pyg_graphs import set_of_graphs
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError
 

@@ -15,8 +15,9 @@ from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.files import BaselineCase, BaselineFile, Pair
+from grb_check.gate.baselines.files import BaselineCase, BaselineFile
 from grb_check.gate.baselines.joint import JointComparison
+from grb_check.gate.baselines.pairs import Pair
 
 NOISE = np.array([0.0, 0.02, 0.01, -0.01, 0.0, 0.01, 0.02, 0.0, -0.01, 0.01])
 LEVELS = ("easy", "medium", "hard")

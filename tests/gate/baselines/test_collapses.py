@@ -7,12 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from grb_check.gate.baselines.compare import (
-    MIN_REPEATS,
-    Collapses,
-    collapsed,
-    more_frequent,
-)
+from grb_check.gate.baselines.collapses import MIN_REPEATS, collapsed, more_frequent
+from grb_check.gate.baselines.compare import Collapses
 
 STEADY = [60.0, 61.0, 59.5, 60.5, 62.0, 58.0, 60.0, 61.5, 60.0, 59.0]
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from grb_check.cases.case import Case
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.files import BaselineCase, Pair
+from grb_check.gate.baselines.files import BaselineCase
+from grb_check.gate.baselines.pairs import Pair
 
 STEADY = [0.50, 0.52, 0.51, 0.49, 0.50, 0.51, 0.52, 0.50]
 

@@ -13,12 +13,8 @@ from mutants import byte_mutants, structural_mutants
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.files import (
-    BaselineFile,
-    Pair,
-    read_baseline,
-    write_baseline,
-)
+from grb_check.gate.baselines.files import BaselineFile, read_baseline, write_baseline
+from grb_check.gate.baselines.pairs import Pair
 
 ENTRIES = {
     "x/easy/injection/pgd": accuracies([0.5, 0.7, 0.4], targets=13),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from grb_check.gate.baselines.mean_test import EXACT, FLIPS, max_test, sign_flips
+from grb_check.gate.baselines.max_t import EXACT, FLIPS, max_test, sign_flips
 
 Floats = NDArray[np.float64]
 

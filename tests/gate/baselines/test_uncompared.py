@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from outcome_factory import outcome
 
-from grb_check.cases.case import Case, is_node_id, node_id_of
+from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import is_node_id, node_id_of
 from grb_check.cases.shards import Shard
 from grb_check.gate.baselines.baseline import Baseline, key_of, open_baseline
 from grb_check.gate.baselines.files import read_baseline

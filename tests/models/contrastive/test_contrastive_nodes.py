@@ -16,7 +16,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from grb_check import models
-from grb_check.datasets.dataset import training_view
+from grb_check.datasets.views import training_view
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 from grb_check.models.contrastive.dgi import pretrain as pretrain_dgi

@@ -16,7 +16,8 @@ from mutants import new_digest, structural_mutants
 
 from grb_check.errors import DataError
 from grb_check.ranking.boards.board import NO_ATTACK, Board
-from grb_check.ranking.boards.files import markdown, measured_board, read_board
+from grb_check.ranking.boards.board_tables import markdown
+from grb_check.ranking.boards.files import measured_board, read_board
 
 BOARD = board_of(
     {

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from grb_check.ranking.boards.board import NO_ATTACK, Board
-from grb_check.ranking.boards.files import markdown
+from grb_check.ranking.boards.board_tables import markdown
 
 BOARD = board_of(
     {

@@ -18,15 +18,8 @@ from msgspec.structs import replace
 
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.metrics import Metric, over_repeats
-from grb_check.ranking.boards.board import (
-    NO_ATTACK,
-    Board,
-    Cell,
-    attack_summary,
-    defence_summary,
-    published_board,
-    published_datasets,
-)
+from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell, attack_summary, defence_summary
+from grb_check.ranking.boards.published_board import published_board, published_datasets
 
 ROUNDED = 0.0101  # points: two figures with two decimals each
 FROM_MEANS = {"grb-reddit": 0.03, "grb-aminer": 0.03, "grb-flickr": 0.2}  # points

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.cases.counter_example import CounterExample, Flip, InjectedNode, fallen
-from grb_check.reports.html.page import MARGIN, MOST, graph_drawing
+from grb_check.reports.html.graph_drawing import MARGIN, MOST, graph_drawing
 
 EDGES = st.sets(st.tuples(st.integers(0, 30), st.integers(31, 60)), max_size=12)
 

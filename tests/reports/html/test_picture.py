@@ -10,7 +10,7 @@ from record_factory import entry, record, view
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome, Reference
 from grb_check.gate.limits import Gate
-from grb_check.reports.html.view import LEFT, RIGHT, WIDTH, Picture, pictures
+from grb_check.reports.html.picture import LEFT, RIGHT, WIDTH, Picture, pictures
 
 SHIELD = {"shield": Reference(clean=(0.9,), attacked=(0.75,))}
 

@@ -34,13 +34,12 @@ from grb_check.attacks.injection.shared.feature_search import (
     nodes_in_graph,
 )
 from grb_check.attacks.injection.shared.links import (
-    clean_probabilities,
     defective_links,
-    label_groups,
     links_notes,
     links_per_node,
     no_links,
 )
+from grb_check.attacks.injection.shared.weak_targets import clean_probabilities, label_groups
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import INJECTION
@@ -198,12 +197,12 @@ def _own_rows(question: InjectionQuestion, state: Injected) -> Tensor:
     x = question.graph.x
     rows = x.new_zeros((state.features.shape[0], x.shape[1]))
     new, old = state.links.to(x.device)
-    for some_new, some_old in zip(new.split(_PART), old.split(_PART), strict=True):
+    for some_new, some_old in zip(new.split(LINKS_AT_ONCE), old.split(LINKS_AT_ONCE), strict=True):
         rows.index_add_(0, some_new, x[some_old])
     return _scaled(x, rows)
 
 
-_PART: Final = 10_000  # links, whose rows are in memory at a time
+LINKS_AT_ONCE: Final = 10_000  # links, whose rows are in memory at a time
 
 
 def _scaled(x: Tensor, rows: Tensor) -> Tensor:

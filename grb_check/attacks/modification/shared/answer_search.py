@@ -29,10 +29,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from grb_check.attacks.modification.shared.edge_search import SearchSpace
-from grb_check.attacks.modification.shared.edge_set import EdgeSet, within_capacity
+from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.modification.shared.flip_sources import Aim
 from grb_check.attacks.modification.shared.flip_sweeps import Question, sweep
+from grb_check.attacks.modification.shared.greedy import SearchSpace
+from grb_check.attacks.modification.shared.removable import within_capacity
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import FlipTrials, Moves, parts_of
 

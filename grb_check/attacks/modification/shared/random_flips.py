@@ -10,16 +10,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.shared.edge_set import (
-    EdgeSet,
-    budgets_and_starts,
-    edge_set,
+from grb_check.attacks.modification.shared.edge_set import EdgeSet, budgets_and_starts, edge_set
+from grb_check.attacks.modification.shared.flips_at_targets import SPARE
+from grb_check.attacks.modification.shared.removable import (
     reason_within,
     removable,
     shortfall,
     within_capacity,
 )
-from grb_check.attacks.modification.shared.flips_at_targets import SPARE
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat

@@ -13,10 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.shared.feature_search import (
-    homophily_of_features,
-    homophily_of_weights,
-)
+from grb_check.attacks.injection.shared.harmony import homophily_of_features, homophily_of_weights
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply
 

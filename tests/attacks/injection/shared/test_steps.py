@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from grb_check.attacks.injection.shared.domains import (
+from grb_check.attacks.injection.shared.steps import (
     Range,
     Step,
     adam_step,

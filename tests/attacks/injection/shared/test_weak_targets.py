@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, graph_of, graphs, threats
 
-from grb_check.attacks.injection.shared.links import (
+from grb_check.attacks.injection.shared.links import no_links
+from grb_check.attacks.injection.shared.weak_targets import (
     clean_probabilities,
     defectiveness,
     label_groups,
     mean_probabilities,
-    no_links,
 )
 from grb_check.attacks.threat import Threat
 from grb_check.evaluation.surrogates import Ensemble

@@ -13,8 +13,9 @@ from strategies import LinearModel, UnweightedModel, graph_of, graphs
 from torch import Tensor
 
 from grb_check.attacks.modification.shared import flip_sweeps
-from grb_check.attacks.modification.shared.edge_set import edge_set, within_capacity
+from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.flip_sweeps import Question, Round, sweep
+from grb_check.attacks.modification.shared.removable import within_capacity
 
 NONE = torch.empty(0, dtype=torch.int64)
 

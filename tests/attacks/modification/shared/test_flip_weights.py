@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.attacks.modification.shared.flip_sources import gains_of_flips, project
+from grb_check.attacks.modification.shared.flip_weights import gains_of_flips, project
 
 values = st.lists(st.floats(-3, 3, width=32), min_size=5, max_size=5)
 rows = st.lists(st.tuples(values, st.integers(0, 6)), min_size=1, max_size=4)

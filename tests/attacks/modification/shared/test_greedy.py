@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from strategies import LinearModel, graphs
 from torch import Tensor
 
-from grb_check.attacks.modification.shared.edge_search import (
+from grb_check.attacks.modification.shared.best_flips import RankedFlips
+from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
+from grb_check.attacks.modification.shared.flip_sources import Aim, flip_source
+from grb_check.attacks.modification.shared.greedy import (
     SearchSpace,
     exchange_flips,
     greedy_flips,
     held_targets,
 )
-from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
-from grb_check.attacks.modification.shared.flip_sources import Aim, RankedFlips, flip_source
 from grb_check.attacks.objectives import cross_entropy
 
 NONE = torch.empty(0, dtype=torch.int64)

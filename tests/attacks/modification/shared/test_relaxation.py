@@ -8,17 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, graph_of, graphs
 
-from grb_check.attacks.modification.shared.edge_search import (
+from grb_check.attacks.modification.shared.edge_set import edge_set
+from grb_check.attacks.modification.shared.flip_sources import Aim, flip_source
+from grb_check.attacks.modification.shared.greedy import SearchSpace, held_targets
+from grb_check.attacks.modification.shared.relaxation import (
     Relaxed,
-    SearchSpace,
     ascend,
     gains_of,
-    held_targets,
     project_at_nodes,
     rounded,
 )
-from grb_check.attacks.modification.shared.edge_set import edge_set
-from grb_check.attacks.modification.shared.flip_sources import Aim, flip_source
 from grb_check.attacks.objectives import cross_entropy
 
 UNBOUND = SearchSpace(edge_set(graph_of(3, [])), lambda *_: None, True)

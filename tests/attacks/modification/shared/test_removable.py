@@ -7,12 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, pairs
 
-from grb_check.attacks.modification.shared.edge_set import (
-    degrees_of,
-    edges_at,
-    removable,
-    within_capacity,
-)
+from grb_check.attacks.modification.shared.edge_set import degrees_of, edges_at
+from grb_check.attacks.modification.shared.removable import removable, within_capacity
 
 ends = st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda pair: pair[0] != pair[1])
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from grb_check import errors
-from grb_check.runs.calls import Workers
-from grb_check.runs.resources import VISIBLE
 from grb_check.runs.tasks import Task, Victim
+from grb_check.runs.workers.calls import Workers
+from grb_check.runs.workers.resources import VISIBLE
 
 # What a process keeps, datasets and victims, is no leak for which loky should start it again.
 _NO_LEAKS: Final = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"}

@@ -1,7 +1,4 @@
-"""Who runs tasks: this process, or workers, with a second try for what was lost with one.
-
-Workers that run tasks are processes of this machine, see `processes`.
-"""
+"""Tasks given to workers, with a second try for what was lost with one of them."""
 
 from __future__ import annotations
 
@@ -11,35 +8,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
-from contextlib import AbstractContextManager
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Final, Protocol
+from typing import Final
 
 from grb_check.errors import GrbCheckError, LostError, one_line
-from grb_check.runs.tasks import Answer, Process, Setup, Task, run_task
+from grb_check.runs.process import run_task
+from grb_check.runs.tasks import Answer, Task
+from grb_check.runs.workers.calls import Workers
 
 _BROKEN: Final = ("loky", "ShutdownExecutorError")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workers:
-    """Processes that run.
-
-    Attributes:
-        executor: to submit tasks to.
-        name: for pytest's header.
-        width: number of tasks that may be in flight at once.
-        close: cancels what is queued, and ends the processes.
-        written: returns what they wrote last.
-    """
-
-    executor: Executor
-    name: str
-    width: int
-    close: Callable[[], None]
-    written: Callable[[], str] = str
 
 
 def breaks_all(error: BaseException) -> bool:
@@ -52,86 +30,9 @@ def breaks_all(error: BaseException) -> bool:
 
 
 TRIES: Final = 2
+
+
 _LOOK: Final = 0.5  # seconds between two looks at the clock, if tasks have a time limit
-
-
-class Pending(Protocol):
-    """The answer to a task, which may be waited for."""
-
-    def done(self) -> bool:
-        """Whether `result` need not be waited for."""
-        ...
-
-    def result(self) -> Answer:
-        """Return the answer, or raise the error of the task."""
-        ...
-
-
-class Calls(Protocol):
-    """Runs tasks.
-
-    Attributes:
-        name: for pytest's header; empty for this process.
-        width: number of tasks that may run at once; 0 if each runs when its answer is asked for.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def width(self) -> int: ...
-
-    def submit(self, task: Task) -> Pending:
-        """Return the answer to a task, which raises `LostError` if the task was lost twice."""
-        ...
-
-    def close(self) -> None:
-        """Cancel everything, and release the workers."""
-        ...
-
-
-class Inline:
-    """Runs each task in this process when its answer is asked for, so that verdicts come early.
-
-    Args:
-        setup: of the run.
-        progress: see `Process`.
-    """
-
-    name = ""
-    width = 0
-
-    def __init__(
-        self, setup: Setup, progress: Callable[[str], AbstractContextManager[None]] | None = None
-    ) -> None:
-        self._setup = setup
-        self._progress = progress
-
-    @cached_property
-    def process(self) -> Process:
-        """What this process keeps; torch is imported with it."""
-        return Process(self._setup, self._progress)
-
-    def submit(self, task: Task) -> Pending:
-        """Return what runs the task when it is asked, once."""
-        return _Later(lambda: self.process.answer(task))
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class _Later:
-    def __init__(self, run: Callable[[], Answer]) -> None:
-        self._run = run
-        self._answer: Answer | None = None
-
-    def done(self) -> bool:
-        return True
-
-    def result(self) -> Answer:
-        if self._answer is None:
-            self._answer = self._run()
-        return self._answer
 
 
 @dataclass(eq=False)

@@ -1,0 +1,74 @@
+"""Views of a dataset: what a model may see while it learns."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import subgraph
+
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
+
+HIDDEN = -1  # label of nodes whose class is hidden
+
+
+def training_view(dataset: AnyDataset) -> Data:
+    """Return what a model may see during training.
+
+    Returns:
+        Inductive: the graph of the training nodes alone, `Data` with `x`, `edge_index`, `y` and an
+        all-true `train_mask` [num_train]. Transductive: the whole graph, with `y` being `HIDDEN`
+        outside `train_mask` [num_nodes]. Sets of graphs: the training graphs, a `Batch` with `x`,
+        `edge_index`, `batch`, `ptr` and `y` [num_graphs]. These are copies, so that a training loop
+        that changes them does not change the dataset.
+    """
+    if isinstance(dataset, GraphDataset):
+        return dataset.training_graphs.clone()
+    if dataset.transductive:
+        return _whole(dataset, train_mask=dataset.train)
+    view = _induced(dataset, dataset.train)
+    view.train_mask = torch.ones(dataset.train.numel(), dtype=torch.bool)
+    return view
+
+
+def validation_view(dataset: AnyDataset) -> Data:
+    """Return what early stopping may see.
+
+    Returns:
+        Inductive: the graph of training and validation nodes, `Data` with `x`, `edge_index`, `y`,
+        `train_mask` and `val_mask` [num_train + num_val]. Transductive: the whole graph with both
+        masks [num_nodes], with `y` being `HIDDEN` outside. Sets of graphs: the validation graphs, a
+        `Batch`. These are copies.
+    """
+    if isinstance(dataset, GraphDataset):
+        return dataset.validation_graphs.clone()
+    if dataset.transductive:
+        return _whole(dataset, train_mask=dataset.train, val_mask=dataset.val)
+    nodes = torch.cat([dataset.train, dataset.val]).sort().values
+    view = _induced(dataset, nodes)
+    view.train_mask = torch.isin(nodes, dataset.train)
+    view.val_mask = ~view.train_mask
+    return view
+
+
+def _whole(dataset: Dataset, **masks: Tensor) -> Data:
+    """Return the graph with masks made from node ids, and labels only under the masks."""
+    graph = dataset.graph
+    y = torch.full_like(graph.y, HIDDEN)
+    view = Data(x=graph.x.clone(), edge_index=graph.edge_index.clone(), y=y)
+    for name, nodes in masks.items():
+        y[nodes.to(y.device)] = graph.y[nodes.to(y.device)]
+        mask = torch.zeros(dataset.num_nodes, dtype=torch.bool)
+        mask[nodes.cpu()] = True
+        view[name] = mask
+    return view
+
+
+def _induced(dataset: Dataset, nodes: Tensor) -> Data:
+    graph = dataset.graph
+    nodes = nodes.to(graph.edge_index.device)
+    edge_index, _ = subgraph(
+        nodes, graph.edge_index, relabel_nodes=True, num_nodes=dataset.num_nodes
+    )
+    return Data(x=graph.x[nodes], edge_index=edge_index, y=graph.y[nodes])

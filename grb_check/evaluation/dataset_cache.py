@@ -1,0 +1,52 @@
+"""What the cases of one dataset share: the dataset, the harness's models and the victims.
+
+Nothing else in this package remembers an earlier case, and no result depends on what is cached
+here: only time does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import torch
+
+from grb_check import datasets
+from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.victims import TrainedVictims, our_warnings
+from grb_check.store.pack import Pack
+from grb_check.store.store import Store
+
+
+class DatasetCache:
+    """Results that the cases of one dataset share.
+
+    Attributes:
+        harness: surrogates and references; it holds the dataset itself, its fingerprint, the
+            store and the device.
+        victims: trained models under test.
+        notices: warnings given while the dataset was loaded.
+    """
+
+    def __init__(
+        self, harness_models: HarnessModels, source: datasets.Source, notices: tuple[str, ...] = ()
+    ) -> None:
+        self.harness = harness_models
+        self.victims = TrainedVictims(harness_models.dataset, source, harness_models.device)
+        self.notices = notices
+
+
+def load_cache(
+    source: datasets.Source, store: Store, device: torch.device, pack: Pack | None = None
+) -> DatasetCache:
+    """Load a dataset onto the device, with an empty cache.
+
+    Raises:
+        DataError, UsageError: see `datasets.load`.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dataset = datasets.load_either(source)
+    on_device = replace(dataset, graph=dataset.graph.to(device))
+    harness_models = HarnessModels(on_device, dataset.fingerprint(), store, device, pack)
+    return DatasetCache(harness_models, source, our_warnings(caught))

@@ -1,0 +1,74 @@
+"""A trained, frozen model with what is known about it, and its predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.protocol import DifferentiableModel, model_on
+from grb_check.attacks.threat import Perturbation
+from grb_check.datasets.graph_dataset import AnyDataset
+from grb_check.evaluation.weights import Unseen, digest_of, tensors_of
+from grb_check.gradients.victim import Victim
+from grb_check.user_code.randomness import isolated_randomness
+
+
+class TrainedModel:
+    """A trained, frozen model and what is known about it.
+
+    Attributes:
+        victim: the model, ready to be attacked.
+        predicted: its classes on the clean graph, int64 [num_nodes] or [num_graphs], on the CPU.
+        warnings: given while it was built and trained.
+        uncalled: a copy that has not been called since the training; None if it cannot be copied.
+        pretrained: whether nothing was trained for it: it was declared so, or has no parameters.
+        train: trains the same model, from the same seed, on another dataset; None if `pretrained`,
+            or if there is no factory that makes it again.
+        missing_gradients: share of sampled targets without a gradient, and an error, by what the
+            gradient is taken of; `white_box` measures it once for each model and keeps it here.
+        blended: what `fallbacks.from_blends` found, if anything, by threat; the same for all
+            attacks.
+    """
+
+    def __init__(
+        self,
+        victim: Victim,
+        predicted: Tensor,
+        warnings: tuple[str, ...] = (),
+        uncalled: Victim | None = None,
+        *,
+        pretrained: bool = False,
+        train: Callable[[AnyDataset], TrainedModel] | None = None,
+    ) -> None:
+        self.victim = victim
+        self.predicted = predicted
+        self.warnings = warnings
+        self.uncalled = uncalled
+        self.pretrained = pretrained
+        self.train = train
+        self.missing_gradients: dict[str, tuple[float | None, str]] = {}
+        self.blended: dict[tuple[str, ...], Perturbation | None] = {}
+
+    @cached_property
+    def weights(self) -> str:
+        """Digest of all parameters and buffers; empty if one is sparse or lazy."""
+        try:
+            return digest_of(tensors_of(self.victim.module))[:16]
+        except Unseen:
+            return ""
+
+
+def predict(model: DifferentiableModel, graph: Data, seed: int) -> Tensor:
+    """Predicted classes int64 [num_nodes] or [num_graphs], on the CPU.
+
+    Args:
+        model: of nodes or of graphs.
+        graph: clean, or attacked by `threat.apply`.
+        seed: of the global random states during the call, for models that draw in their forward.
+    """
+    with isolated_randomness(seed), torch.no_grad():
+        return model_on(model, graph)(graph.x, graph.edge_index).argmax(dim=1).cpu()

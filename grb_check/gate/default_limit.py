@@ -1,0 +1,109 @@
+"""The default limit: not clearly less robust than every undefended reference."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from grb_check.cases.metrics import relative_drop
+from grb_check.cases.outcomes import Outcome
+
+DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of a reference
+
+
+ALPHA: Final = 0.03  # one-sided, shared by the cases of a run
+
+
+SHARED: Final = 2 / 3  # power of the number of cases; 1 would be Bonferroni's correction
+
+
+PRIOR_SCALE: Final = 0.85
+
+
+PRIOR_FREEDOM: Final = 5.0
+
+
+PRIOR_TARGETS: Final = 268  # of each difficulty of synthetic-cora, where scale and d_0 were fitted
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultLimit:
+    """The default limit of a case.
+
+    Attributes:
+        reference: name of the reference that allows the largest drop.
+        drop: mean drop of that reference.
+        width: half-width of the interval of the mean excess over it.
+        alpha: one-sided level of the intervals.
+    """
+
+    reference: str
+    drop: float
+    width: float
+    alpha: float
+
+    @property
+    def value(self) -> float:
+        """The largest mean drop that passes."""
+        return self.drop + DROP_MARGIN + self.width
+
+    @property
+    def rule(self) -> str:
+        """Its origin, for reports."""
+        return (
+            f"reference {self.reference.upper()} {self.drop:.1%} + margin {DROP_MARGIN:.0%} + "
+            f"interval {self.width:.1%}"
+        )
+
+
+def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit | None:
+    """Return the default limit of a case; None if no undefended reference has learned the data.
+
+    Args:
+        outcome: of the case.
+        cases: number of cases of the run, which share `ALPHA`.
+    """
+    from scipy.special import stdtrit
+
+    alpha, count, result = ALPHA / cases**SHARED, len(outcome.repeats), []
+    sides = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]
+    variance = moderated_variance(sides, outcome.targets) / count
+    quantile = float(stdtrit(PRIOR_FREEDOM + count - 1, 1.0 - alpha))
+    for name, reference in outcome.undefended_references.items():
+        pairs = list(zip(reference.clean, reference.attacked, strict=True))
+        theirs = moderated_variance(pairs, outcome.targets) / len(pairs)
+        result.append(
+            (statistics.fmean(reference.drops), quantile * math.sqrt(variance + theirs), name)
+        )
+    if not result:
+        return None
+    drop, width, name = max(result, key=lambda candidate: candidate[0] + candidate[1])
+    return DefaultLimit(reference=name, drop=drop, width=width, alpha=alpha)
+
+
+def moderated_variance(pairs: Sequence[tuple[float, float]], targets: int) -> float:
+    """Return the variance of the drop between trainings, see the module.
+
+    Args:
+        pairs: clean and attacked accuracy of each training.
+        targets: number of targets.
+    """
+    freedom = len(pairs) - 1
+    variance = statistics.variance(itertools.starmap(relative_drop, pairs)) if freedom else 0.0
+    prior = PRIOR_SCALE * statistics.fmean(drop_variance(*pair, targets) for pair in pairs)
+    return (PRIOR_FREEDOM * prior + freedom * variance) / (PRIOR_FREEDOM + freedom)
+
+
+def drop_variance(clean: float, attacked: float, targets: int) -> float:
+    """Return the binomial variance of a drop over the targets that are right without attack.
+
+    The drop is estimated as if one more target had been lost and one more kept, so that the
+    variance is not 0 if all or none are lost.
+    """
+    right = max(1.0, clean * min(targets, PRIOR_TARGETS))
+    lost = (max(relative_drop(clean, attacked), 0.0) * right + 1) / (right + 2)
+    return lost * (1 - lost) / right

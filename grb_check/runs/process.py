@@ -1,0 +1,162 @@
+"""What a process keeps from one task to the next, and running a task in it.
+
+torch is imported when the first task runs, not with this module: a worker chooses its GPU before.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.case import Case
+from grb_check.errors import GrbCheckError, UsageError
+from grb_check.runs.resume import FinishedMeasurements
+from grb_check.store.place import open_store
+from grb_check.user_code.factories import quiet_imports
+from grb_check.user_code.sources import imported_digest
+
+if TYPE_CHECKING:
+    from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.victims.subject import Subject
+from grb_check.runs.tasks import Answer, ModelOnDataset, Setup, Task
+
+
+class Process:
+    """What a process keeps from one task of a run to the next: datasets, surrogates and victims.
+
+    Nothing depends on that but time.
+
+    Args:
+        setup: of the run.
+        progress: called with each step; the context that it returns ends with the step.
+
+    Raises:
+        UsageError: this process would not measure what the run began with.
+    """
+
+    def __init__(
+        self, setup: Setup, progress: Callable[[str], AbstractContextManager[None]] | None = None
+    ) -> None:
+        _refuse_others(setup)
+        with quiet_imports():
+            from grb_check.evaluation.evaluator import Evaluator  # imports torch
+
+        registry = AttackRegistry({name: (path, plugin) for name, path, plugin in setup.registered})
+        if setup.attacks:
+            registry.select(setup.attacks)
+        store = open_store(setup.store)
+        self.evaluator: Evaluator = Evaluator(
+            store=store,
+            device=setup.device,
+            attacks=registry.user_attacks,
+            progress=progress,
+            pack=None if setup.pack is None else setup.pack.open(),
+        )
+        self.finished = FinishedMeasurements(
+            self.evaluator, store, setup.selected, resume=setup.resume
+        )
+
+    def subject(self, on: ModelOnDataset) -> Subject:
+        """Return the model, imported."""
+        from grb_check.victims.subject import Subject, as_subject  # imports torch
+
+        model = on.model
+        if isinstance(model, Subject):
+            return model
+        return as_subject(model.target, model.args, model.label)
+
+    @cached_property
+    def environment(self) -> Mapping[str, str]:
+        """Everything that figures depend on besides versions, see `measured_with`."""
+        return self.evaluator.environment
+
+    def answer(self, task: Task) -> Answer:
+        """Run a task."""
+        return Answer(
+            values=dict(task.step(self, task)),
+            device=str(self.evaluator.device),
+            environment=self.environment,
+        )
+
+
+def run_task(task: Task) -> Answer:
+    """Run a task in a worker: what `Process.answer` returns, fit to be sent.
+
+    Raises:
+        MemoryError: there was not enough memory, on the device or in the process.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        warnings.simplefilter("ignore", DeprecationWarning)  # of other packages; nobody can act
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            answer = _process(task.setup).answer(task)
+        except Exception as error:
+            raise _fit(error) from None
+    texts = {
+        (warning.category.__name__, str(warning.message), warning.filename, warning.lineno): None
+        for warning in caught
+    }
+    return Answer(
+        values={case: _sent(case, value) for case, value in answer.values.items()},
+        device=answer.device,
+        environment=answer.environment,
+        warnings=tuple(texts),
+    )
+
+
+_process = lru_cache(maxsize=1)(Process)
+
+
+def _refuse_others(setup: Setup) -> None:
+    """Refuse to measure with other sources than those that the run began with.
+
+    Raises:
+        UsageError: names what has changed.
+    """
+    changed = [name for name, digest in setup.sources if imported_digest(name) != digest]
+    if changed:
+        raise UsageError(
+            f"files of {', '.join(changed)} have changed since process {os.getpid()} imported "
+            f"them; run it again (in a notebook, after a restart of the kernel)"
+        )
+
+
+def _sent(case: Case, value: Any) -> Any:
+    """A value that can cross processes.
+
+    Raises:
+        MemoryError: it is an error that is not the case's, but that of the machine.
+    """
+    if not isinstance(value, Exception):
+        return value
+    fit = _fit(value)
+    if isinstance(fit, MemoryError):
+        raise MemoryError(f"{case.id}: {fit}")
+    return fit
+
+
+def _fit(error: Exception) -> Exception:
+    """An error that can cross processes; those of users' classes may not."""
+    if _lacks_memory(error):
+        _process.cache_clear()
+        return MemoryError(str(error))
+    if isinstance(error, GrbCheckError):
+        return error
+    return RuntimeError(f"in a worker:\n{''.join(traceback.format_exception(error))}")
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that it was raised from, is a lack of memory."""
+    while error is not None:
+        cuda = type(error).__name__ == "OutOfMemoryError"  # of torch, whatever the device
+        if cuda or isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
+            return True
+        error = error.__cause__
+    return False

@@ -1,0 +1,4 @@
+"""Where tasks run: in this process, or in a pool of workers.
+
+A pool of workers is any `concurrent.futures.Executor` behind `calls.Workers`; loky's processes are one.
+"""

@@ -1,0 +1,55 @@
+"""Tasks run in this process, each when its answer is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cached_property
+
+from grb_check.runs.process import Process
+from grb_check.runs.tasks import Answer, Setup, Task
+from grb_check.runs.workers.calls import Pending
+
+
+class Inline:
+    """Runs each task in this process when its answer is asked for, so that verdicts come early.
+
+    Args:
+        setup: of the run.
+        progress: see `Process`.
+    """
+
+    name = ""
+    width = 0
+
+    def __init__(
+        self, setup: Setup, progress: Callable[[str], AbstractContextManager[None]] | None = None
+    ) -> None:
+        self._setup = setup
+        self._progress = progress
+
+    @cached_property
+    def process(self) -> Process:
+        """What this process keeps; torch is imported with it."""
+        return Process(self._setup, self._progress)
+
+    def submit(self, task: Task) -> Pending:
+        """Return what runs the task when it is asked, once."""
+        return _Later(lambda: self.process.answer(task))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Later:
+    def __init__(self, run: Callable[[], Answer]) -> None:
+        self._run = run
+        self._answer: Answer | None = None
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Answer:
+        if self._answer is None:
+            self._answer = self._run()
+        return self._answer
