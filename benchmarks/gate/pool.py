@@ -90,14 +90,14 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
         training="transductive" if poisons else "inductive",
     )
     source = datasets.find(options.data, places)
-    user_models = _own_models(source, Store(store))
-    cases = expand([""], [user_models.dataset.name], options.difficulties, attacks)
+    harness_models = _harness_models(source, Store(store))
+    cases = expand([""], [harness_models.dataset.name], options.difficulties, attacks)
     ids = [case.id for case in cases]
     saved = dict(np.load(options.out)) if options.out.exists() else {}
     if saved and saved["cases"].tolist() != ids:
         raise SystemExit(f"{options.out} has other cases; give another file")
-    with threads_for(user_models.dataset.num_nodes):
-        attacked = _Attacked(user_models, source, cases, options.attack_seeds)
+    with threads_for(harness_models.dataset.num_nodes):
+        attacked = _Attacked(harness_models, source, cases, options.attack_seeds)
         for variant in options.variants:
             if f"after/{variant}" in saved:
                 continue
@@ -106,7 +106,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
             np.savez_compressed(options.out, **saved)
             before = saved[f"before/{variant}"]
             clean = round(100 * float(before[before >= 0].mean()), 1)
-            yield {"data": user_models.dataset.name, "variant": variant, "clean": clean}
+            yield {"data": harness_models.dataset.name, "variant": variant, "clean": clean}
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -118,12 +118,12 @@ class _Attacked:
 
     def __init__(
         self,
-        user_models: HarnessModels,
+        harness_models: HarnessModels,
         source: datasets.Source,
         cases: list[Case],
         attack_seeds: int,
     ) -> None:
-        self._own = user_models
+        self._harness = harness_models
         self._source = source
         self._trials = [[self._trial(case, seed) for case in cases] for seed in range(attack_seeds)]
         self._perturbations = [
@@ -149,18 +149,18 @@ class _Attacked:
         return {f"before/{name}": before, f"after/{name}": after}
 
     def _trained(self, name: str, seed: int) -> TrainedModel:
-        user_models = self._own
-        victims = TrainedVictims(user_models.dataset, self._source, user_models.device)
+        harness_models = self._harness
+        victims = TrainedVictims(harness_models.dataset, self._source, harness_models.device)
         with isolated_randomness(seed):
             return victims.get(as_subject(VARIANTS[name]), seed)
 
     def _trial(self, case: Case, seed: int) -> Trial:
-        dataset = self._own.dataset
+        dataset = self._harness.dataset
         attack = load_attack(case.scenario, case.attack, settings_for(dataset, case.scenario), {})
         threat = threat_of(dataset, case.difficulty, case.scenario, case.attack)
-        return Trial(self._own, attack, threat, case, seed)
+        return Trial(self._harness, attack, threat, case, seed)
 
 
-def _own_models(source: datasets.Source, store: Store) -> HarnessModels:
+def _harness_models(source: datasets.Source, store: Store) -> HarnessModels:
     dataset = datasets.load(source)
     return HarnessModels(dataset, dataset.fingerprint(), store, resolve_device("cpu"))

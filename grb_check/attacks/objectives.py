@@ -14,6 +14,13 @@ Objective = Callable[[Tensor, Tensor], Tensor]
 
 HELD_SHARE: Final = 0.7  # the best of 0.4, 0.7 and 1.0 for greedy flips on Cora and Citeseer
 CONFIDENCE: Final = 4.0  # r of TDGIA, in nats, as in its authors' code
+# Reached when every target is misclassified, by any margin or with all certainty.
+_HIGHEST: Final[Mapping[str, float]] = {
+    "tanh_margin": 1.0,
+    "held_margin": 0.0,
+    "probability_margin": 1.0,
+    "clipped_likelihood": 0.0,
+}
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -117,15 +124,6 @@ OBJECTIVES: Final[Mapping[str, Objective]] = {
     "cross_entropy": cross_entropy,
     "masked_cross_entropy": masked_cross_entropy,
     "clipped_likelihood": clipped_likelihood,
-}
-
-
-# Reached when every target is misclassified, by any margin or with all certainty.
-_HIGHEST: Final[Mapping[str, float]] = {
-    "tanh_margin": 1.0,
-    "held_margin": 0.0,
-    "probability_margin": 1.0,
-    "clipped_likelihood": 0.0,
 }
 
 

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]  # scenario, name
 MOST_POISONED: Final = 40  # single targets with a training for each, as many as in Nettack's paper
+_INJECTION: Final = "grb_check.attacks.injection"
+_MODIFICATION: Final = "grb_check.attacks.modification"
+_POISONING: Final = "grb_check.attacks.poisoning"
+_OF_GRAPHS: Final = ("graphs", "contrastive-graphs")
+_CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", *_OF_GRAPHS)
+_TARGETED: Final = ("local", "targeted")
+_SMOKE: Final = ("smoke", "standard", "paper", "graphs")
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+_NO_ATTACKS: Final[Mapping[Pair, Attack]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -55,14 +64,6 @@ class Row:
     seconds: tuple[float, float] = (0.1, 5.0)
     knows_model: bool = False
 
-
-_INJECTION: Final = "grb_check.attacks.injection"
-_MODIFICATION: Final = "grb_check.attacks.modification"
-_POISONING: Final = "grb_check.attacks.poisoning"
-_OF_GRAPHS: Final = ("graphs", "contrastive-graphs")
-_CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", *_OF_GRAPHS)
-_TARGETED: Final = ("local", "targeted")
-_SMOKE: Final = ("smoke", "standard", "paper", "graphs")
 
 # In the order of reports and of the case matrix.
 BUILT_IN: Final[Mapping[Pair, Row]] = {
@@ -139,9 +140,6 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
         f"{_POISONING}.meta_prbcd:PoisoningMetaPrbcd", (POISONING,), seconds=(85.0, 85.0)
     ),
 }
-
-_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
-_NO_ATTACKS: Final[Mapping[Pair, Attack]] = MappingProxyType({})
 
 
 def source_of(scenario: str, name: str, user_attacks: Mapping[Pair, Attack] = _NO_ATTACKS) -> Pair:

@@ -10,6 +10,15 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from grb_check.errors import UsageError
 
+_DESCRIPTIONS: Final[Mapping[Any, str]] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "none",
+    str: "a word of letters, digits, '.', '_' and '-'",
+}
+_VALUE: Final = re.compile(r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")
+
 
 def _read_value(text: str, kind: Any, where: str) -> object:
     """Parse text as the first type that fits."""
@@ -90,15 +99,3 @@ _READERS: Final[Mapping[Any, Callable[[str], object]]] = {
     NoneType: _nothing,
     str: _word,
 }
-
-
-_DESCRIPTIONS: Final[Mapping[Any, str]] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    NoneType: "none",
-    str: "a word of letters, digits, '.', '_' and '-'",
-}
-
-
-_VALUE: Final = re.compile(r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")

@@ -15,6 +15,9 @@ from grb_check.attacks.scenarios import INJECTION, Evasion
 from grb_check.errors import BudgetError, count
 
 Knowledge = Literal["black-box", "white-box"]
+SELDOM: Final = ("flip_targets", "injected_graphs")
+_PAIRS: Final = ("added_edges", "removed_edges", "injected_edges")
+_ROWS: Final = ("injected_x", "modified_x")
 
 
 def _no_pairs() -> Tensor:
@@ -163,7 +166,6 @@ class Perturbation:
 TENSORS: Final = tuple(
     attribute.name for attribute in fields(Perturbation) if attribute.name != "notes"
 )
-SELDOM: Final = ("flip_targets", "injected_graphs")
 
 
 def perturbation_of(
@@ -292,10 +294,6 @@ def verify(perturbation: Perturbation, graph: Data, threat: Threat) -> None:
     if threat.one_hot:
         _verify_one_hot("injected_x", perturbation.injected_x)
     _verify_features("modified_x", perturbation.modified_x, threat)
-
-
-_PAIRS: Final = ("added_edges", "removed_edges", "injected_edges")
-_ROWS: Final = ("injected_x", "modified_x")
 
 
 def _verify_form(perturbation: Perturbation, num_features: int) -> None:

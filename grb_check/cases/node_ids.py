@@ -14,6 +14,10 @@ NODE_PREFIX: Final = "grb"
 
 
 TEST_NAME: Final = "test_attack"
+_NODE_ID = re.compile(
+    rf"{NODE_PREFIX}((?:::[^:\[\]]+(?::[^:\[\]]+)*)*?)"
+    rf"(?:::({TEST_NAME})(?:\[([^\]]+)\])?)?"
+)
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,6 @@ class NodeId:
         *model, dataset = self.parts
         difficulty, scenario, attack = self.cell.split("/")
         return Case(dataset, difficulty, scenario, attack, model[0] if model else "")
-
-
-_NODE_ID = re.compile(
-    rf"{NODE_PREFIX}((?:::[^:\[\]]+(?::[^:\[\]]+)*)*?)"
-    rf"(?:::({TEST_NAME})(?:\[([^\]]+)\])?)?"
-)
 
 
 def is_node_id(argument: str) -> bool:

@@ -23,21 +23,6 @@ from grb_check.datasets import Source
 from grb_check.datasets.source import FeatureRule, SplitRule, Training
 from grb_check.errors import UsageError
 
-
-@dataclass(frozen=True, kw_only=True)
-class Suite:
-    """Cases, and how datasets are split and used for training."""
-
-    name: str
-    datasets: tuple[str, ...]
-    difficulties: tuple[str, ...]
-    attacks: tuple[Pair, ...]
-    repeats: int
-    split: SplitRule | None = None
-    training: Training = "inductive"
-    features: FeatureRule | None = None
-
-
 # For each threat attacks that do not know the model, attacks that do, and the worst of all.
 _AUDIT: Final = {
     INJECTION: (
@@ -52,6 +37,22 @@ _AUDIT: Final = {
         *("worst", "worst+local=0.5"),
     ),
 }
+FOR_GRAPHS: Final = "graphs"  # the default if only sets of graphs are named
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """Cases, and how datasets are split and used for training."""
+
+    name: str
+    datasets: tuple[str, ...]
+    difficulties: tuple[str, ...]
+    attacks: tuple[Pair, ...]
+    repeats: int
+    split: SplitRule | None = None
+    training: Training = "inductive"
+    features: FeatureRule | None = None
+
 
 _SUITES: Final = (
     # A minute or two on a laptop; `full` adds little to the three other difficulties.
@@ -150,7 +151,6 @@ _SUITES: Final = (
     ),
 )
 SUITES: Final[Mapping[str, Suite]] = {suite.name: suite for suite in _SUITES}
-FOR_GRAPHS: Final = "graphs"  # the default if only sets of graphs are named
 
 
 def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:

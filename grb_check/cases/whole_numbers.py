@@ -8,6 +8,8 @@ from typing import Final
 
 from grb_check.errors import UsageError
 
+MOST_REPEATS: Final = 10_000
+
 
 def whole_number(given: object, least: int, most: int) -> int | None:
     """Return an integer, given as a number or as decimal ASCII digits; None if it is not in range.
@@ -20,9 +22,6 @@ def whole_number(given: object, least: int, most: int) -> int | None:
     text = "" if isinstance(given, bool) else str(given).strip()
     number = int(text) if re.fullmatch("[0-9]{1,18}", text) else -1
     return number if least <= number <= most else None
-
-
-MOST_REPEATS: Final = 10_000
 
 
 def check_repeats(name: str, value: object) -> int:

@@ -21,6 +21,13 @@ _OTHER_NAMES: Final = {
     "the ini value grb_sources": "--source",
     "--grb-": "--",
 }
+OK: Final = 0
+FAILED: Final = 1
+LOST: Final = 3
+WRONG_INPUT: Final = 4
+NO_CASES: Final = 5
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -75,15 +82,6 @@ def in_own_words(message: object) -> str:
     for theirs, ours in _OTHER_NAMES.items():
         text = text.replace(theirs, ours)
     return text
-
-
-OK: Final = 0
-FAILED: Final = 1
-LOST: Final = 3
-WRONG_INPUT: Final = 4
-NO_CASES: Final = 5
-INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141
 
 
 def say(*lines: str) -> None:

@@ -50,6 +50,17 @@ from grb_check.settings.selecting import ranks_are_optional
 if TYPE_CHECKING:
     import pytest
 
+WIDTH: Final = 80
+NOT_JUDGED: Final = "They were lost or not reached in their part"
+WORDS: Final = {
+    "fail": "failed",
+    "error": "errors",
+    "pass": "passed",
+    "skip": "skipped",
+    "xfail": "xfailed",
+    "xpass": "xpassed",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
@@ -235,18 +246,6 @@ def _check_boards(boards: Boards, rows: Sequence[CaseRecord]) -> None:
     for dataset, fingerprint in sorted(seen):
         if dataset not in several:
             check_data(boards, dataset, fingerprint)
-
-
-WIDTH: Final = 80
-NOT_JUDGED: Final = "They were lost or not reached in their part"
-WORDS: Final = {
-    "fail": "failed",
-    "error": "errors",
-    "pass": "passed",
-    "skip": "skipped",
-    "xfail": "xfailed",
-    "xpass": "xpassed",
-}
 
 
 class StandardOutput:

@@ -26,6 +26,9 @@ from grb_check.victims.probed import Probed, probed_adapter
 from grb_check.victims.wrappers import module_of
 
 PART: Final = 150  # training nodes, and as many others, of the graph that is trained on
+_DROPOUTS: Final = frozenset(
+    {F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout}
+)
 
 
 def label_leakage(model: CheckedModel) -> None:
@@ -101,11 +104,6 @@ def _difference(first: nn.Module, second: nn.Module) -> str:
         if not torch.equal(value, others[name]):
             return name
     return ""
-
-
-_DROPOUTS: Final = frozenset(
-    {F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout}
-)
 
 
 def double_precision(model: CheckedModel) -> CheckedModel:

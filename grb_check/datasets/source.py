@@ -30,6 +30,8 @@ Training = Literal["inductive", "transductive"]
 TRAININGS: Final[tuple[Training, ...]] = ("inductive", "transductive")
 FeatureRule = Literal["grb", "rows", "given"]
 FEATURE_RULES: Final[tuple[FeatureRule, ...]] = ("grb", "rows", "given")
+MAX_NAME: Final = 100  # characters; names of files are made of it
+NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_NAME}}}")
 
 
 def data_home() -> Path:
@@ -78,10 +80,6 @@ class Places:
     def searched(self) -> tuple[Path, ...]:
         """All directories, in the order of the search."""
         return (*self.folders, self.home)
-
-
-MAX_NAME: Final = 100  # characters; names of files are made of it
-NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_NAME}}}")
 
 
 class DataNotice(UserWarning):

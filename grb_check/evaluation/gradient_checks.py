@@ -29,6 +29,8 @@ ON_ATTACKED: Final = 12  # of these, whose gradients are compared with changes i
 STEPS: Final = (1e-2, 1e-3, 1e-4)
 TOLERANCE: Final = 0.5  # of the predicted change
 ROUNDING: Final = 1e-5  # relative to the logits; a change that it could hide is not judged
+_LogitsOf: TypeAlias = Callable[[Tensor], Tensor]
+_Reader: TypeAlias = Callable[[DifferentiableModel, Data, Tensor], tuple[Tensor, _LogitsOf | None]]
 
 
 def missing_gradients(
@@ -171,9 +173,6 @@ def _owners(graph: Data) -> Tensor:
     return edge_index if batch is None else batch[edge_index]
 
 
-_LogitsOf: TypeAlias = Callable[[Tensor], Tensor]
-
-
 def _of_features(
     model: DifferentiableModel, graph: Data, sample: Tensor
 ) -> tuple[Tensor, _LogitsOf]:
@@ -191,7 +190,6 @@ def _of_edges(
     return weights, model.with_pairs(graph.x, graph.edge_index, pairs, sample)
 
 
-_Reader: TypeAlias = Callable[[DifferentiableModel, Data, Tensor], tuple[Tensor, _LogitsOf | None]]
 _READERS: Final[dict[Kind, _Reader]] = {"features": _of_features, "edges": _of_edges}
 
 

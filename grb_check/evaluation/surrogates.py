@@ -38,6 +38,14 @@ from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, detect_convention
 from grb_check.victims.wrappers import SelfTrained, freeze
 
+# Undefended models that a default limit is made of, and one that ignores the graph, beside it.
+REFERENCES: Final = ("gcn", NO_GRAPH, "gat", "sage", "gin")
+LR: Final = 0.01  # of a kind without a row in GRB's tables
+FIRST: Final = REFERENCES[:2]  # that every case is compared with
+GRAPH_REFERENCES: Final = ("gcn", "gin")  # all that exist for sets of graphs
+# PyG's GAT keeps [2 * edges, heads * width] for each layer: 0.5 GiB at this size and GRB's widths.
+MAX_EDGES: Final = 250_000
+
 
 @dataclass(frozen=True)
 class _Kind:
@@ -60,13 +68,6 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "sage": _Kind("SAGE", sage, None),
     NO_GRAPH: _Kind("", mlp, None),
 }
-# Undefended models that a default limit is made of, and one that ignores the graph, beside it.
-REFERENCES: Final = ("gcn", NO_GRAPH, "gat", "sage", "gin")
-LR: Final = 0.01  # of a kind without a row in GRB's tables
-FIRST: Final = REFERENCES[:2]  # that every case is compared with
-GRAPH_REFERENCES: Final = ("gcn", "gin")  # all that exist for sets of graphs
-# PyG's GAT keeps [2 * edges, heads * width] for each layer: 0.5 GiB at this size and GRB's widths.
-MAX_EDGES: Final = 250_000
 
 
 @dataclass(frozen=True, eq=False)

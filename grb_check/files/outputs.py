@@ -21,6 +21,9 @@ from typing import IO, Final
 from grb_check.errors import DataError, UsageError, one_line
 from grb_check.files.text import fit_line
 
+_DESCRIPTORS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
+_OPEN: Final = re.compile(r"/dev/fd/(\d+)")  # as a shell names a pipe to a command
+
 
 class UnwritableError(DataError):
     """A file cannot be written, whatever its source."""
@@ -83,10 +86,6 @@ def shown(path: PurePath, cwd: PurePath | None = None) -> str:
     """Return a path for messages: relative to the working directory if it lies below that."""
     cwd = cwd or Path.cwd()
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
-
-
-_DESCRIPTORS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
-_OPEN: Final = re.compile(r"/dev/fd/(\d+)")  # as a shell names a pipe to a command
 
 
 def named_output(flag: str, text: str) -> str:

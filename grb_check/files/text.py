@@ -10,6 +10,20 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
+SHOWN: Final = "\N{REPLACEMENT CHARACTER}"
+# Control characters but tab and line feed, what else XML 1.0 refuses (surrogates, non-characters),
+# and the marks that turn the direction of what follows, so that a name can pose as another.
+_UNFIT: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufddf\ufffe\uffff"
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+# Colours of a terminal, which a traceback may hold.
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+# Workflow commands of GitHub Actions: `::` after spaces at the beginning of a line, and the older
+# `##[` anywhere. A name in a record must not end a group or mask words in the log of another job.
+_COMMAND: Final = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
+_SEVERAL_LINES: Final = "message"  # the field of texts that may hold a traceback
+
 
 def without_mark(raw: bytes) -> bytes:
     """Return the start, or all, of a text file without the byte order mark of UTF-8.
@@ -27,22 +41,6 @@ def command_line(words: Sequence[str]) -> str:
     if sys.platform == "win32":
         return subprocess.list2cmdline(words)
     return shlex.join(words)
-
-
-SHOWN: Final = "\N{REPLACEMENT CHARACTER}"
-
-# Control characters but tab and line feed, what else XML 1.0 refuses (surrogates, non-characters),
-# and the marks that turn the direction of what follows, so that a name can pose as another.
-_UNFIT: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufddf\ufffe\uffff"
-    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
-# Colours of a terminal, which a traceback may hold.
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-# Workflow commands of GitHub Actions: `::` after spaces at the beginning of a line, and the older
-# `##[` anywhere. A name in a record must not end a group or mask words in the log of another job.
-_COMMAND: Final = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
-_SEVERAL_LINES: Final = "message"  # the field of texts that may hold a traceback
 
 
 def fit(text: object) -> str:

@@ -39,6 +39,13 @@ from torch_geometric.utils import to_dense_batch
 from grb_check.errors import GradientError
 
 State = tuple[Tensor, ...]  # float [layers, N, hidden] each
+_ROUNDINGS: Final[dict[str, tuple[Callable[[Tensor], Tensor], ...]]] = {
+    "linear": (lambda position: position,),
+    "lower": (torch.floor,),
+    "higher": (torch.ceil,),
+    "nearest": (torch.round,),
+    "midpoint": (torch.floor, torch.ceil),
+}
 
 
 def gated_sequence(
@@ -98,15 +105,6 @@ def _zeros(network: nn.RNNBase, value: Tensor) -> State:
 SEQUENCES: Final[dict[type, Callable[..., Any]]] = {
     LSTMAggregation: gated_sequence,
     GRUAggregation: gated_sequence,
-}
-
-
-_ROUNDINGS: Final[dict[str, tuple[Callable[[Tensor], Tensor], ...]]] = {
-    "linear": (lambda position: position,),
-    "lower": (torch.floor,),
-    "higher": (torch.ceil,),
-    "nearest": (torch.round,),
-    "midpoint": (torch.floor, torch.ceil),
 }
 
 

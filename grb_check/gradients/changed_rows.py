@@ -38,6 +38,8 @@ from grb_check.victims.sparse import csr_block, csr_matrix, positions_of, produc
 # Features of C, float [k, a], and weights of links [n, m], if there are any -> O, float [o, b].
 RestrictedLayer: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
 _STEEPEST: Final = 60.0  # of exponents of absent links, whose weight is 0
+# z float [k, heads, c], and its products with the halves of `a` for sources and targets [k, heads].
+_Sent: TypeAlias = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,10 +323,6 @@ def _gat(call: LayerCall, rows: Rows) -> RestrictedLayer | None:
         return out if layer.bias is None else out + layer.bias
 
     return output
-
-
-# z float [k, heads, c], and its products with the halves of `a` for sources and targets [k, heads].
-_Sent: TypeAlias = tuple[Tensor, Tensor, Tensor]
 
 
 class _Attention:

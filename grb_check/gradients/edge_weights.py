@@ -36,6 +36,10 @@ MatrixOf = Callable[[Tensor], object]  # weights float [e] -> argument of the mo
 # Symmetric and by rows or columns; (-1, -1) is GRB's RobustGCN; (0, 0) normalises nothing.
 _EXPONENTS: Final = ((-0.5, -0.5), (-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (0.0, 0.0))
 _TOLERANCE: Final = 1e-5  # relative, of entries in float32
+MOST_DENSE_NODES: Final = 10_000  # 400 MB a matrix
+TRIAL_NODES: Final = 300  # at most; whole graphs up to this size
+TRIAL_PAIRS: Final = 40
+DRAWN: Final = 5000  # pairs from which those of the trial are taken, half of them edges if possible
 
 
 def csr_of(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> dict[str, MatrixOf]:
@@ -134,11 +138,6 @@ WeightedForward = Callable[
     [Tensor, Tensor], Tensor
 ]  # features [N, d], weights [e] -> output [N, c]
 Weighting = Callable[[Adapter, Tensor, int], WeightedForward]  # of an adapter, edges [2, e] and N
-
-MOST_DENSE_NODES: Final = 10_000  # 400 MB a matrix
-TRIAL_NODES: Final = 300  # at most; whole graphs up to this size
-TRIAL_PAIRS: Final = 40
-DRAWN: Final = 5000  # pairs from which those of the trial are taken, half of them edges if possible
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,6 +72,10 @@ NORMALISATIONS: Final = (
     Normalisation(0.0, -1.0, 1.0),
     Normalisation(-0.5, -0.5, 0.0, -1.0),  # ChebConv
 )
+EXACT: Final = 1e-3  # relative error of the gradients of the trial, both at the same point
+PAIRS: Final = 100  # of the trial, half of them edges
+MOST_ENTRIES: Final = 100_000_000  # of the factors, 0.4 GB
+_STARTS: Final = 20  # edges from which the part of the graph grows
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,11 +342,6 @@ def _basis(gradient: Tensor, maps: list[Tensor]) -> Tensor | None:
     result: Tensor = basis @ vectors[:, squares > _NOTHING * squares[-1]].to(basis.dtype)
     return result
 
-
-EXACT: Final = 1e-3  # relative error of the gradients of the trial, both at the same point
-PAIRS: Final = 100  # of the trial, half of them edges
-MOST_ENTRIES: Final = 100_000_000  # of the factors, 0.4 GB
-_STARTS: Final = 20  # edges from which the part of the graph grows
 
 Normalisations = Mapping[nn.Module, Normalisation]  # of each layer; empty if the trial failed
 

@@ -41,6 +41,19 @@ from grb_check.gradients.aggregations import RANKED, SEQUENCES
 from grb_check.gradients.averaging import first_argument
 from grb_check.gradients.layer_calls import layers_of
 
+_EXPONENTIALS: Final = (torch.exp, torch.exp_, Tensor.exp, Tensor.exp_)
+_SUMS: Final = (
+    torch.scatter_add,
+    Tensor.scatter_add,
+    Tensor.scatter_add_,
+    torch.index_add,
+    Tensor.index_add,
+    Tensor.index_add_,
+)
+_REDUCTIONS: Final = (torch.scatter_reduce, Tensor.scatter_reduce, Tensor.scatter_reduce_)
+_NAMES: Final = ("input", "self", "dim", "index", "src", "source", "reduce")  # of their arguments
+_SPARSE: Final = ("indices", "values", "size")
+
 
 def for_maximum(
     messages: Tensor, weights: Tensor, index: Tensor, dim: int, without: Tensor
@@ -84,20 +97,6 @@ def along(values: Tensor, tensor: Tensor, dim: int) -> Tensor:
     shape[dim] = -1
     values = values if values.dtype == torch.bool else values.to(tensor.dtype)
     return values.view(shape)
-
-
-_EXPONENTIALS: Final = (torch.exp, torch.exp_, Tensor.exp, Tensor.exp_)
-_SUMS: Final = (
-    torch.scatter_add,
-    Tensor.scatter_add,
-    Tensor.scatter_add_,
-    torch.index_add,
-    Tensor.index_add,
-    Tensor.index_add_,
-)
-_REDUCTIONS: Final = (torch.scatter_reduce, Tensor.scatter_reduce, Tensor.scatter_reduce_)
-_NAMES: Final = ("input", "self", "dim", "index", "src", "source", "reduce")  # of their arguments
-_SPARSE: Final = ("indices", "values", "size")
 
 
 class EdgeLookup:

@@ -12,6 +12,9 @@ from typing import Final
 
 from grb_check.errors import unknown
 
+_LN: Final = "layer normalisation on the input and after each layer but the last"
+_AT: Final = "adversarial training with FGSM injection"
+
 
 @dataclass(frozen=True)
 class ZooModel:
@@ -42,9 +45,6 @@ class ZooModel:
         """Its value for `--grb-model`."""
         return f"grb_check.models:{self.name}"
 
-
-_LN: Final = "layer normalisation on the input and after each layer but the last"
-_AT: Final = "adversarial training with FGSM injection"
 
 _ENTRIES: Final = (
     ZooModel("gcn", "reference.gcn", "GCN", "graph convolutions (Kipf & Welling 2017)"),

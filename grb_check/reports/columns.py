@@ -18,6 +18,15 @@ from grb_check.reports.case_line import Line
 from grb_check.reports.rank_words import rank_of
 
 SHOWN: Final = 2  # cases named if a note concerns more
+RESULTS: Final = {"xfail": "expected failure", "xpass": "unexpected pass"}
+COMPARED: Final[Mapping[ComparisonResult, str]] = {
+    "fail": "worse",
+    "inconclusive": "inconclusive",
+    "pass": "no loss beyond the margin",
+    "equal": "equal",
+    "new": "new",
+    "incomparable": "not comparable",
+}
 
 
 def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
@@ -111,17 +120,6 @@ def _some(names: Sequence[str]) -> str:
     more = len(names) - SHOWN
     shown = ", ".join(names[:SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-RESULTS: Final = {"xfail": "expected failure", "xpass": "unexpected pass"}
-COMPARED: Final[Mapping[ComparisonResult, str]] = {
-    "fail": "worse",
-    "inconclusive": "inconclusive",
-    "pass": "no loss beyond the margin",
-    "equal": "equal",
-    "new": "new",
-    "incomparable": "not comparable",
-}
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,14 @@ SIGNS: Final = {
     "skip": "skip",
     "pass": "",
 }
+_RESULTS: Final = {
+    "fail": "worse",
+    "inconclusive": "inconclusive",
+    "incomparable": "incomparable",
+    "new": "new",
+    "pass": "not worse",
+    "equal": "equal",
+}
 
 
 @dataclass(frozen=True)
@@ -325,13 +333,3 @@ def _size(lines: Iterable[str]) -> int:
 
 def _longest_run(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)
-
-
-_RESULTS: Final = {
-    "fail": "worse",
-    "inconclusive": "inconclusive",
-    "incomparable": "incomparable",
-    "new": "new",
-    "pass": "not worse",
-    "equal": "equal",
-}

@@ -25,6 +25,8 @@ from grb_check.reports.markdown import markdown_text
 from grb_check.reports.plain import percent
 from grb_check.reports.record_file import encode
 
+SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+
 
 def benchmark_text(digests: Sequence[Digest]) -> str:
     """Return the list: an object for each case with figures, its value the drop in percent."""
@@ -44,9 +46,6 @@ def benchmark_text(digests: Sequence[Digest]) -> str:
         if (outcome := line.row.outcome) is not None
     ]
     return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 class ReportWarning(UserWarning):

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from grb_check.runs.process import Process
     from grb_check.victims.subject import Subject
 
+Victim: TypeAlias = tuple[str, str, int]  # model, dataset, seed of the repeat
+# Yields for each case, or some, what was found, or the error that is this case's own. What it
+# raises is an error of the whole task.
+Step: TypeAlias = "Callable[[Process, Task], Iterator[tuple[Case, Any]]]"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
@@ -71,9 +76,6 @@ def _found_again(model: ModelSpec, dataset: str, places: Places) -> ModelOnDatas
     return ModelOnDataset(model, datasets.find(dataset, places))
 
 
-Victim: TypeAlias = tuple[str, str, int]  # model, dataset, seed of the repeat
-
-
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """Cases of one repeat of a model on a dataset.
@@ -100,11 +102,6 @@ class Task:
     def victim(self) -> Victim:
         """The victim that it needs; a process keeps those that it has trained."""
         return self.cases[0].model, self.cases[0].dataset, self.seed
-
-
-# Yields for each case, or some, what was found, or the error that is this case's own. What it
-# raises is an error of the whole task.
-Step: TypeAlias = "Callable[[Process, Task], Iterator[tuple[Case, Any]]]"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ _KINDS: Final = {
     "bool": "true or false",
 }
 _NUMBERS: Final = {"int": (int,), "float": (int, float)}
+KINDS: Final = ("json", "junit", "html", "markdown")
 
 
 @dataclass(frozen=True)
@@ -172,9 +173,6 @@ def _fits(value: object, option: Option) -> bool:
     if isinstance(value, bool) or option.type == "bool":
         return isinstance(value, bool) and option.type == "bool"
     return isinstance(value, (str, *_NUMBERS.get(option.type, ())))
-
-
-KINDS: Final = ("json", "junit", "html", "markdown")
 
 
 def read_outputs(raw: RawValues) -> dict[str, Path]:

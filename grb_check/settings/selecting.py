@@ -25,6 +25,8 @@ from grb_check.settings.raw_values import RawValues
 from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.settings import COMMAND_LINE, DEFAULT, Settings, tagged
 
+_POISONING: Final = tuple(name for scenario, name in BUILT_IN if scenario == POISONING)
+
 
 def without_attacks(raw: RawValues, suite: str) -> RawValues:
     """Return the values that mean something in a suite without attacks.
@@ -67,9 +69,6 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
         training=choose("training", raw.one("grb_training", suite.training), TRAININGS),
         features=chosen("features", raw.one("grb_features", suite.features), FEATURE_RULES),
     )
-
-
-_POISONING: Final = tuple(name for scenario, name in BUILT_IN if scenario == POISONING)
 
 
 def read_suite(raw: RawValues, requested: Sequence[str], names: RegisteredNames) -> str:

@@ -49,6 +49,7 @@ _DAMAGE: Final = (
     *(zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, MemoryError),
     *(NotImplementedError, RuntimeError),  # a compression that zipfile lacks, an encrypted member
 )
+SHIPPED: Final = Path(__file__).parent / "shipped" / "synthetic-cora.npz"
 
 
 @dataclass(frozen=True, order=True)
@@ -324,9 +325,6 @@ def _reading(path: Path) -> Iterator[None]:
             f"pack {str(path)!r} is damaged, or is not a pack of grb_check: {one_line(error)}; "
             f"{AGAIN}"
         ) from None
-
-
-SHIPPED: Final = Path(__file__).parent / "shipped" / "synthetic-cora.npz"
 
 
 @dataclass(frozen=True)

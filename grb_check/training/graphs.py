@@ -26,6 +26,12 @@ from grb_check.victims.checks import check_output
 from grb_check.victims.conventions import Adapter
 from grb_check.victims.edge_attributes import edge_attributes
 
+BATCH_SIZE: Final = 64  # graphs
+EPOCHS: Final = 100
+PATIENCE: Final = 20
+LEAST_STEPS: Final = 500  # for sets with only a few mini-batches per epoch
+LEARNING_RATE: Final = 0.005
+
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
@@ -143,13 +149,6 @@ def _runs(starts: Tensor, lengths: Tensor) -> Tensor:
     total = int(ends[-1]) if ends.numel() else 0
     offsets = starts - (ends - lengths)
     return torch.arange(total, device=starts.device) + offsets.repeat_interleave(lengths)
-
-
-BATCH_SIZE: Final = 64  # graphs
-EPOCHS: Final = 100
-PATIENCE: Final = 20
-LEAST_STEPS: Final = 500  # for sets with only a few mini-batches per epoch
-LEARNING_RATE: Final = 0.005
 
 
 def train_on_graphs(

@@ -21,6 +21,10 @@ from grb_check.victims.checks import check_nothing_cached, check_output
 from grb_check.victims.conventions import Adapter, detect_convention
 from grb_check.victims.wrappers import Wrapped, evaluating
 
+# Raised whenever the same model, data and seed give other weights: after changes to the loops, the
+# probe, adversarial training or the harness's wrappers. It is part of names on disk.
+PROTOCOL: Final = 1
+
 
 def check_view(view: object, name: str, mask: str) -> None:
     """Check that a view is a labelled graph.
@@ -93,11 +97,6 @@ def _check_mask(nodes: object, y: Tensor, name: str) -> None:
 
 def _form(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
-
-
-# Raised whenever the same model, data and seed give other weights: after changes to the loops, the
-# probe, adversarial training or the harness's wrappers. It is part of names on disk.
-PROTOCOL: Final = 1
 
 
 class Fit(Protocol):

@@ -16,6 +16,9 @@ from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import FIXED_SIZE, Adapter
 
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_KEEPS_STATE = (
+    "model {} keeps state between calls: its output on a graph depends on the previous graph"
+)
 
 
 class ModelWarning(UserWarning):
@@ -198,11 +201,6 @@ def check_no_state_kept(adapter: Adapter, view: Data, seed: int, columns: int | 
             f"{_KEEPS_STATE.format(adapter.name)}; recompute whatever depends on the graph in "
             f"every call"
         )
-
-
-_KEEPS_STATE = (
-    "model {} keeps state between calls: its output on a graph depends on the previous graph"
-)
 
 
 def warn_of_training_mode(module: nn.Module, name: str) -> None:

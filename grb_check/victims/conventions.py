@@ -24,28 +24,9 @@ FIXED_SIZE: Final = (
     "; a model must answer for graphs of any number of nodes: it is trained on a part of the "
     "graph, and attacks add nodes, so that an embedding of node ids has no row for some"
 )
-
-
-def hint(module: nn.Module, error: BaseException) -> str:
-    """Return advice on an error of a module; empty without any."""
-    text = str(error)
-    if isinstance(error, torch.cuda.OutOfMemoryError):
-        return ""
-    double = any(parameter.dtype == torch.float64 for parameter in module.parameters())
-    if double and any(word in text for word in ("dtype", "Double", "scalar type")):
-        return "\nits parameters are float64, and features are float32: call module.float()"
-    if "cuda" in text.lower():
-        return "\nleave the device to the harness: no .cuda(), and new tensors on x.device"
-    embeds = any(isinstance(submodule, nn.Embedding) for submodule in module.modules())
-    if embeds and isinstance(error, (RuntimeError, IndexError)):
-        return "\n" + FIXED_SIZE.removeprefix("; ")
-    return ""
-
-
 Role: TypeAlias = Literal[
     "x", "edge_index", "edge_weight", "edge_attr", "batch", "data", "adj_t", "adj"
 ]
-
 # Parameter names, in lower case, for each role; the role's own name is one of them.
 NAMES: Final[Mapping[Role, frozenset[str]]] = {
     "x": frozenset(
@@ -64,6 +45,22 @@ SUPPORTED: Final = (
     "(x, edge_index), (x, edge_index, edge_weight), (x, adj_t), (x, adj), each with batch or "
     "without, (data), and (x, edge_index, edge_attr, batch) on sets of graphs with such attributes"
 )
+
+
+def hint(module: nn.Module, error: BaseException) -> str:
+    """Return advice on an error of a module; empty without any."""
+    text = str(error)
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return ""
+    double = any(parameter.dtype == torch.float64 for parameter in module.parameters())
+    if double and any(word in text for word in ("dtype", "Double", "scalar type")):
+        return "\nits parameters are float64, and features are float32: call module.float()"
+    if "cuda" in text.lower():
+        return "\nleave the device to the harness: no .cuda(), and new tensors on x.device"
+    embeds = any(isinstance(submodule, nn.Embedding) for submodule in module.modules())
+    if embeds and isinstance(error, (RuntimeError, IndexError)):
+        return "\n" + FIXED_SIZE.removeprefix("; ")
+    return ""
 
 
 @dataclass(frozen=True)

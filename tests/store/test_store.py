@@ -12,11 +12,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mutants import byte_mutants, npz_mutants
 from store_workers import KEY, count_up, write_and_read
-from strategies import attacked
+from strategies import attacked, graph_of
 
-from grb_check.attacks.threat import Perturbation
-from grb_check.errors import StoreWarning
+from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.errors import BudgetError, StoreWarning
 from grb_check.files import outputs
 from grb_check.store.store import Store
 
@@ -187,3 +188,62 @@ def test_lock_loses_no_update_of_two_processes(tmp_path) -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         pool.starmap(count_up, [(tmp_path, 5), (tmp_path, 5)])
     assert int(Store(tmp_path).load_arrays(KEY)["count"]) == 10
+
+
+EDGE = Perturbation(added_edges=torch.tensor([[0], [2]]), notes=("a reason",))
+RIGHT = {"right": np.array([[True, False], [False, False]])}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def path_in_store(store: Store) -> Path:
+    return (store.folder or Path()) / KEY[:2] / f"{KEY}.npz"
+
+
+def test_a_changed_perturbation_is_discarded_or_verified(store: Store, how_many: int) -> None:
+    """Notes are texts, since reports show them."""
+    store.save_perturbation(KEY, EDGE)
+    raw = path_in_store(store).read_bytes()
+    threat = Threat(scenario="modification", targets=torch.arange(3), edge_budget=2)
+    valid = 0
+    for changed in npz_mutants(raw, how_many, seed=0):
+        path_in_store(store).write_bytes(changed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StoreWarning)
+            result = store.load_perturbation(KEY)
+        if result is None:
+            assert not path_in_store(store).exists()
+            continue
+        valid += 1
+        assert all(isinstance(note, str) for note in result.notes)
+        try:
+            verify(result, graph_of(3, [(0, 1)]), threat)
+        except BudgetError:
+            continue
+    assert 0 < valid < how_many
+
+
+def test_changed_arrays_are_discarded_or_arrays(store: Store, how_many: int) -> None:
+    """The caller checks shapes."""
+    store.save_arrays(KEY, RIGHT)
+    raw = path_in_store(store).read_bytes()
+    for changed in npz_mutants(raw, how_many, seed=1):
+        path_in_store(store).write_bytes(changed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StoreWarning)
+            result = store.load_arrays(KEY)
+        assert result is None or all(isinstance(array, np.ndarray) for array in result.values())
+
+
+def test_changed_bytes_are_discarded(store: Store, how_many: int) -> None:
+    """The checksum covers all of the file."""
+    store.save_perturbation(KEY, EDGE)
+    raw = path_in_store(store).read_bytes()
+    for changed in byte_mutants(raw, how_many, seed=0):
+        path_in_store(store).write_bytes(changed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StoreWarning)
+            assert changed == raw or store.load_perturbation(KEY) is None

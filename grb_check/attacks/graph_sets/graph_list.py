@@ -18,6 +18,7 @@ from grb_check.attacks.threat import Threat
 _STEP: Final = -0x61C8864680B583EB  # 2^64 / golden ratio, as an int64
 _FACTORS: Final = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 _BITS: Final = 24  # of a float32
+TOGETHER: Final = 150_000  # nodes plus directed edges in one pass, about 0.5 GB
 
 
 def new_key(generator: torch.Generator) -> int:
@@ -49,9 +50,6 @@ def _shifted(state: Tensor, bits: int) -> Tensor:
     """Shift to the right, filling with zeros."""
     mask: int = 2 ** (64 - bits) - 1
     return (state >> bits) & mask
-
-
-TOGETHER: Final = 150_000  # nodes plus directed edges in one pass, about 0.5 GB
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,14 @@ from grb_check.attacks.graph_sets.pair_ranking import RankedRows
 from grb_check.attacks.graph_sets.rounding import quantised
 from grb_check.attacks.modification.shared.removable import removable, within_capacity
 
+WAVES: Final = (4, 12, 16, 32, 64, 128, 256)  # candidates tried before graphs may drop out
+TRIES: Final = 64  # flips of a graph that are tried over all steps ...
+LEAST: Final = 4  # ... and at least in each step
+REMOVAL_FACTORS: Final = (1.0, 4.0, 16.0)  # for removals' gains, if several flips are made at once
+RANKED: Final = 20  # candidates for each of several flips that are made in a step
+MOST_STEPS: Final = 20  # each takes a gradient and several forward passes of all graphs
+FILLS: Final = 8  # passes in which the rest of the budgets is spent
+
 
 @dataclass(frozen=True, eq=False)
 class FlippedGraphs:
@@ -115,9 +123,6 @@ def without_isolating(search: Search, owners: Tensor, flips: Tensor) -> Tensor:
     return packed(flips.masked_scatter(given, codes))
 
 
-WAVES: Final = (4, 12, 16, 32, 64, 128, 256)  # candidates tried before graphs may drop out
-
-
 def best_tried(search: Search, flipped: FlippedGraphs, candidates: Tensor) -> FlippedGraphs:
     """Make the strongest of its candidates in each graph, whether or not it helps.
 
@@ -170,14 +175,6 @@ def _tried(search: Search, flipped: FlippedGraphs, candidates: Tensor) -> Flippe
         rows = row[these]
         best = best.with_rows(rows, best.at(rows).better_of(reached))
     return best
-
-
-TRIES: Final = 64  # flips of a graph that are tried over all steps ...
-LEAST: Final = 4  # ... and at least in each step
-REMOVAL_FACTORS: Final = (1.0, 4.0, 16.0)  # for removals' gains, if several flips are made at once
-RANKED: Final = 20  # candidates for each of several flips that are made in a step
-MOST_STEPS: Final = 20  # each takes a gradient and several forward passes of all graphs
-FILLS: Final = 8  # passes in which the rest of the budgets is spent
 
 
 def greedy_search(

@@ -32,6 +32,9 @@ from grb_check.attacks.threat import Perturbation, Threat, apply
 TRIED: Final = 3  # columns of a node that are tried, those of largest gradient
 STEPS: Final = 60  # in each of which one node of every group is tried
 LEAST: Final = 1e-6  # gain, relative to the value (or to 1, if larger)
+# With a single target these rise and fall with its margin, but are flat where that is large.
+FLAT: Final = ("tanh_margin", "held_margin", "probability_margin", "clipped_likelihood")
+ENOUGH: Final = 4.0  # the margin, in nats, at which a graph is left
 
 
 def best_columns(
@@ -104,11 +107,6 @@ def _ranks(owners: Tensor, sizes: Tensor) -> Tensor:
     ranks = torch.empty_like(owners)
     ranks[order] = torch.arange(owners.numel(), device=owners.device) - starts
     return ranks
-
-
-# With a single target these rise and fall with its margin, but are flat where that is large.
-FLAT: Final = ("tanh_margin", "held_margin", "probability_margin", "clipped_likelihood")
-ENOUGH: Final = 4.0  # the margin, in nats, at which a graph is left
 
 
 def place_in_graphs(graph: Data, threat: Threat, model: DifferentiableModel) -> Place:

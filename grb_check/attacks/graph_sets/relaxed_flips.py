@@ -29,6 +29,9 @@ from grb_check.attacks.modification.shared.flip_weights import (
 )
 
 PATIENCE: Final = 3  # renewals without a gain
+GREEDY_STEPS: Final = 20
+EXCHANGES: Final = 10
+EXCHANGE_SHARE: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +170,6 @@ def _with_rows(relaxed: RelaxedRows, rows: Tensor, other: RelaxedRows) -> Relaxe
         codes[positions, : source.codes.shape[1]] = source.codes
         weights[positions, : source.codes.shape[1]] = source.weights
     return RelaxedRows(codes, weights)
-
-
-GREEDY_STEPS: Final = 20
-EXCHANGES: Final = 10
-EXCHANGE_SHARE: Final = 0.05
 
 
 def relaxed_search(

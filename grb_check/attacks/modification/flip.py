@@ -31,6 +31,8 @@ from grb_check.attacks.setting_checks import check_removal_share, check_restrict
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import choose
 
+ORDERS: Final = ("ascending", "descending")
+
 
 def count_pairs(targets: Tensor, num_nodes: int) -> int:
     """Return the number of pairs with a target end, edges or not; targets [t] are distinct."""
@@ -98,9 +100,6 @@ class _Sums:
         loops = int((rest >= self._of_targets).sum())
         edges = int(torch.searchsorted(self._of_edges, limit, right=True))
         return pairs - loops - (of_targets - loops) // 2 - edges
-
-
-ORDERS: Final = ("ascending", "descending")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,14 @@ from grb_check.errors import choose
 MOST_ROUNDS: Final = 64
 FAINT: Final = 0.05
 ROWS: Final = 512  # of the matrix of reaches, computed at once
+# Structure -> a function that makes the attack on edges; GRB's is `deletions`.
+STRUCTURES: Final[Mapping[str, Callable[[bool], Attack | None]]] = {
+    "dice": lambda isolate: ModificationDice(isolate=isolate),
+    "rnd": lambda isolate: ModificationRnd(isolate=isolate),
+    "deletions": lambda isolate: ModificationRnd(isolate=isolate, restrict="deletions"),
+    "none": lambda isolate: None,
+}
+CHOICES: Final = ("coverage", "random")
 
 
 def covering_nodes(
@@ -112,16 +120,6 @@ def objective_of_rows(
         return torch.stack([objective(logits_of(features), labels) for logits_of in maps]).mean()
 
     return value
-
-
-# Structure -> a function that makes the attack on edges; GRB's is `deletions`.
-STRUCTURES: Final[Mapping[str, Callable[[bool], Attack | None]]] = {
-    "dice": lambda isolate: ModificationDice(isolate=isolate),
-    "rnd": lambda isolate: ModificationRnd(isolate=isolate),
-    "deletions": lambda isolate: ModificationRnd(isolate=isolate, restrict="deletions"),
-    "none": lambda isolate: None,
-}
-CHOICES: Final = ("coverage", "random")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from grb_check.errors import DataError, count, one_line
 
 LARGEST: Final = 8 << 30  # bytes of dense features; GRB's largest have 0.6 GB
+BLOCK_VALUES: Final = 1 << 22  # 32 MiB of float64
 
 
 def read_npz(path: Path, keys: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
@@ -61,9 +62,6 @@ def integers(array: NDArray[Any], where: str) -> NDArray[np.int64]:
     if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
         raise DataError(f"{where} has the value {int(array.max())}, beyond int64")
     return array.astype(np.int64)
-
-
-BLOCK_VALUES: Final = 1 << 22  # 32 MiB of float64
 
 
 def blocks(x: NDArray[Any]) -> Iterator[slice]:

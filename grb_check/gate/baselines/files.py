@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 100_000_000  # of the bits of one case, so that a damaged file cannot fill memory
 Count = Annotated[int, msgspec.Meta(ge=1, le=8 * MAX_BYTES)]
+ABOUT: Final = (
+    "baseline of grb_check: pytest --grb-baseline=FILE compares, --grb-update-baseline writes"
+)
+WANTED: Final = "take it from version control, or write it again with --grb-update-baseline"
+Accuracy: TypeAlias = Literal["attacked", "clean"]
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,12 +80,6 @@ class BaselineContent(_Part, frozen=True):
     versions: dict[str, str]
     cases: dict[str, Figures]
     bits: dict[str, str]
-
-
-ABOUT: Final = (
-    "baseline of grb_check: pytest --grb-baseline=FILE compares, --grb-update-baseline writes"
-)
-WANTED: Final = "take it from version control, or write it again with --grb-update-baseline"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,6 +322,3 @@ def _unpacked(text: str, repeats: int, targets: int) -> tuple[tuple[bytes, ...],
 
 def _ones(bits: bytes) -> int:
     return int.from_bytes(bits, "big").bit_count()
-
-
-Accuracy: TypeAlias = Literal["attacked", "clean"]

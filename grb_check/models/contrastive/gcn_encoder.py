@@ -32,6 +32,9 @@ from grb_check.training.nodes import TrainingRun, TrainingSettings, descend, dra
 from grb_check.victims.conventions import PLAIN, Adapter
 from grb_check.victims.sparse import csr_block, csr_matrix, product
 
+MOST_FILLED: Final = 0.1  # share of nonzero entries of S above which a dense product is as fast
+SAMPLE: Final = 10_000  # entries among which the most frequent value is looked for
+
 
 def minimise(
     module: nn.Module,
@@ -65,10 +68,6 @@ def minimise(
         max_gradient_norm=math.inf,
     )
     return descend(adapter, loss_of, None, how, seed=drawn_seed())
-
-
-MOST_FILLED: Final = 0.1  # share of nonzero entries of S above which a dense product is as fast
-SAMPLE: Final = 10_000  # entries among which the most frequent value is looked for
 
 
 class FeatureProduct:

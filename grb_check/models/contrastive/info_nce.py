@@ -26,6 +26,9 @@ from torch.nn import functional as F
 
 from grb_check.errors import UsageError
 
+TILE: Final = 1024  # rows and columns: 4 MB in float32, which processor caches hold
+LOWEST_TEMPERATURE: Final = 0.05  # exp(1 / t) and sums of it stay far below the limit of float32
+
 
 class ProjectionHead(nn.Module):
     """GCA's g (section 3.1): two layers with ELU between them, up to a rotation.
@@ -51,10 +54,6 @@ class ProjectionHead(nn.Module):
             return cast(Tensor, self.last(rows))
         ones = rows.new_ones(rows.shape[0], 1)
         return cast(Tensor, torch.cat([rows, ones], dim=1) @ torch.linalg.qr(matrix).R.T)
-
-
-TILE: Final = 1024  # rows and columns: 4 MB in float32, which processor caches hold
-LOWEST_TEMPERATURE: Final = 0.05  # exp(1 / t) and sums of it stay far below the limit of float32
 
 
 def info_nce(first: Tensor, second: Tensor, *, temperature: float, tile: int = TILE) -> Tensor:

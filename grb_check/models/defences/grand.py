@@ -51,6 +51,19 @@ from grb_check.victims.wrappers import SelfTrained
 TRAINING: Final = TrainingSettings(
     lr=0.01, weight_decay=5e-4, max_epochs=5000, patience=200, warmup_epochs=1
 )
+# The scripts run_cora.sh and run_citeseer.sh of the authors' code.
+_CORA: Final = {
+    "model": {"order": 8, "dropout": 0.5, "input_dropout": 0.5},
+    "consistency": {"samples": 4, "weight": 1.0, "temperature": 0.5},
+}
+_CITESEER: Final = {
+    "model": {"order": 2, "dropout": 0.2, "input_dropout": 0.0},
+    "consistency": {"samples": 2, "weight": 0.7, "temperature": 0.3},
+}
+_PUBLISHED: Final[dict[str, dict[str, Any]]] = {
+    "planetoid-cora": _CORA,
+    "planetoid-citeseer": _CITESEER,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,21 +203,6 @@ def consistency_training(
         return -low, low
 
     return descend(adapter, loss, by_loss, settings, seed=seed)
-
-
-# The scripts run_cora.sh and run_citeseer.sh of the authors' code.
-_CORA: Final = {
-    "model": {"order": 8, "dropout": 0.5, "input_dropout": 0.5},
-    "consistency": {"samples": 4, "weight": 1.0, "temperature": 0.5},
-}
-_CITESEER: Final = {
-    "model": {"order": 2, "dropout": 0.2, "input_dropout": 0.0},
-    "consistency": {"samples": 2, "weight": 0.7, "temperature": 0.3},
-}
-_PUBLISHED: Final[dict[str, dict[str, Any]]] = {
-    "planetoid-cora": _CORA,
-    "planetoid-citeseer": _CITESEER,
-}
 
 
 def grand(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:

@@ -48,6 +48,16 @@ from grb_check.victims.wrappers import SelfTrained
 ARRAYS: Final = 4  # N x N arrays in memory at a time
 GATHERED: Final = 1_000_000  # values of dense rows at some edges, in memory at a time
 PER_ENTRY: Final = 20  # an entry of a gathered product takes as long as that many of a dense one
+FALLBACK: Final = "planetoid-cora"
+# The authors' configuration for Cora ML and Citeseer, which has temperatures of 0.2, 0.5 and 1.
+_BOTH: Final = {"hidden_sizes": (64,), "alpha": 0.15, "neighbours": 64, "temperature": 0.5}
+PUBLISHED: Final = MappingProxyType({"planetoid-cora": _BOTH, "planetoid-citeseer": _BOTH})
+# The authors train for 3,000 epochs, with a patience of 300.
+TRAINING: Final = TrainingSettings(
+    lr=0.01, weight_decay=1e-3, max_epochs=200, patience=50, warmup_epochs=1
+)
+LARGEST: Final = 30.0  # exponent of a neighbour of weight 0
+BLOCK: Final = 2**19  # ranks of neighbours, which then stay in the cache
 
 
 def diffused(
@@ -111,20 +121,6 @@ class _Largest(torch.autograd.Function):
             ends = zip(torch.split(rows, size), torch.split(columns, size), strict=True)
             result = torch.cat([(matrix[i] * halfway[j]).sum(dim=1) for i, j in ends])
         return result * ((1 - ctx.alpha) / ctx.alpha), None, None, None, None
-
-
-FALLBACK: Final = "planetoid-cora"
-# The authors' configuration for Cora ML and Citeseer, which has temperatures of 0.2, 0.5 and 1.
-_BOTH: Final = {"hidden_sizes": (64,), "alpha": 0.15, "neighbours": 64, "temperature": 0.5}
-PUBLISHED: Final = MappingProxyType({"planetoid-cora": _BOTH, "planetoid-citeseer": _BOTH})
-# The authors train for 3,000 epochs, with a patience of 300.
-TRAINING: Final = TrainingSettings(
-    lr=0.01, weight_decay=1e-3, max_epochs=200, patience=50, warmup_epochs=1
-)
-
-
-LARGEST: Final = 30.0  # exponent of a neighbour of weight 0
-BLOCK: Final = 2**19  # ranks of neighbours, which then stay in the cache
 
 
 class SoftMedianGDC(nn.Module):

@@ -31,6 +31,11 @@ from grb_check.settings.settings import describe_given
 BOXED: Final = 12  # failures shown with all their details; the others have a row in a table
 FINE: Final = ("pass", "equal")  # results of a comparison with the baseline
 SETTING: Final = 1200  # characters shown of a setting
+ON_THE_LEFT: Final = ("difficulty", "attack")  # of the table of all cases, as one
+_SETTINGS: Final = (  # on the page, besides limits
+    *("suite", "datasets", "difficulties", "attacks", "budgets", "repeats", "split", "training"),
+    *("features", "device", "rank_against", "data", "download"),
+)
 
 
 class Tile(NamedTuple):
@@ -268,10 +273,3 @@ def _baseline_tile(digest: Digest) -> list[Tile]:
 def _drop(line: Line) -> float:
     """The drop; above any drop for a case without figures."""
     return line.row.outcome.drop if line.row.outcome else 2.0
-
-
-ON_THE_LEFT: Final = ("difficulty", "attack")  # of the table of all cases, as one
-_SETTINGS: Final = (  # on the page, besides limits
-    *("suite", "datasets", "difficulties", "attacks", "budgets", "repeats", "split", "training"),
-    *("features", "device", "rank_against", "data", "download"),
-)

@@ -1,4 +1,5 @@
 """Where tasks run: in this process, or in a pool of workers.
 
-A pool of workers is any `concurrent.futures.Executor` behind `calls.Workers`; loky's processes are one.
+A pool of workers is any `concurrent.futures.Executor` behind `calls.Workers`: processes of loky are
+one.
 """

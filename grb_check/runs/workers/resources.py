@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Final
 
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+SHARED_OUT: Final = ("auto", "cuda")  # devices that name no GPU in particular
+_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
+_SECONDS: Final = 20  # for nvidia-smi
 
 
 def cores(quota: Path = _QUOTA) -> int:
@@ -30,12 +34,6 @@ def cores(quota: Path = _QUOTA) -> int:
         allowed, period = quota.read_text("ascii").split()
         result = min(result, math.ceil(int(allowed) / int(period)))
     return max(1, result)
-
-
-VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
-SHARED_OUT: Final = ("auto", "cuda")  # devices that name no GPU in particular
-_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
-_SECONDS: Final = 20  # for nvidia-smi
 
 
 def visible_gpus(

@@ -18,6 +18,8 @@ from grb_check.runs.tasks import Answer, Task
 from grb_check.runs.workers.calls import Workers
 
 _BROKEN: Final = ("loky", "ShutdownExecutorError")
+TRIES: Final = 2
+_LOOK: Final = 0.5  # seconds between two looks at the clock, if tasks have a time limit
 
 
 def breaks_all(error: BaseException) -> bool:
@@ -27,12 +29,6 @@ def breaks_all(error: BaseException) -> bool:
         for error_type in type(error).__mro__
     }
     return isinstance(error, (BrokenExecutor, CancelledError)) or _BROKEN in kinds
-
-
-TRIES: Final = 2
-
-
-_LOOK: Final = 0.5  # seconds between two looks at the clock, if tasks have a time limit
 
 
 @dataclass(eq=False)

@@ -12,8 +12,8 @@ from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats, 
 from grb_check.attacks.modification.fga import ModificationFga
 from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
+from grb_check.attacks.modification.random_flips import ModificationRandomFlips
 from grb_check.attacks.modification.shared import flip_sources
-from grb_check.attacks.modification.shared.random_flips import ModificationRandomFlips
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.surrogates import Ensemble

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from grb_check.errors import UsageError
-from grb_check.models.contrastive.info_nce import LOWEST_TEMPERATURE, info_nce
+from grb_check.models.contrastive.info_nce import LOWEST_TEMPERATURE, ProjectionHead, info_nce
+from grb_check.user_code.randomness import isolated_randomness
 
 
 def dense_loss(first: Tensor, second: Tensor, temperature: float) -> Tensor:
@@ -83,3 +84,21 @@ def test_temperatures_that_float32_cannot_hold_are_refused(temperature: float) -
 def test_views_of_other_nodes_are_refused(count: int) -> None:
     with pytest.raises(UsageError, match=r"\[4, 2\] and|\[0, 2\] and"):
         info_nce(torch.ones(count, 2), torch.ones(0 if count == 0 else 3, 2), temperature=0.4)
+
+
+@pytest.mark.parametrize("hidden", [2, 5, 6, 9])
+def test_products_and_gradients_are_those_of_two_layers(hidden: int) -> None:
+    with isolated_randomness(0):
+        head = ProjectionHead(6, hidden).double()
+        rows, direction = torch.randn(8, 6).double(), torch.randn(8, 8).double()
+    plain = head.last(F.elu(head.first(rows)))
+    projected = head(rows)
+    assert projected.shape == (8, min(6, hidden + 1))
+    torch.testing.assert_close(projected @ projected.T, plain @ plain.T)
+    torch.testing.assert_close(slopes(head, projected, direction), slopes(head, plain, direction))
+
+
+def slopes(head: ProjectionHead, output: Tensor, direction: Tensor) -> tuple[Tensor, ...]:
+    """Gradients of a function of the rows' inner products."""
+    value = (output @ output.T * direction).sum()
+    return torch.autograd.grad(value, list(head.parameters()))

@@ -57,6 +57,7 @@ PULLS: Final = (0.0, 0.2)  # of candidates, towards the targets' mean
 SHRINKAGE: Final = 0.6
 MOVED: Final = (1.0, 0.5, 0.25, 0.1)  # shares of the spare links
 PATIENCE: Final = 2  # rounds in which links that move gain nothing, and steps in a row
+LINKS_AT_ONCE: Final = 10_000  # links, whose rows are in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +201,6 @@ def _own_rows(question: InjectionQuestion, state: Injected) -> Tensor:
     for some_new, some_old in zip(new.split(LINKS_AT_ONCE), old.split(LINKS_AT_ONCE), strict=True):
         rows.index_add_(0, some_new, x[some_old])
     return _scaled(x, rows)
-
-
-LINKS_AT_ONCE: Final = 10_000  # links, whose rows are in memory at a time
 
 
 def _scaled(x: Tensor, rows: Tensor) -> Tensor:

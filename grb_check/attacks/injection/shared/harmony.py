@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
+LINKS_AT_ONCE = 10_000  # links
+
 
 def homophily_of_nodes(graph: Data, links: Tensor, count: int) -> Callable[[Tensor], Tensor]:
     r"""Return the map from injected features [n, d] to the homophily of each injected node, [n].
@@ -72,6 +74,3 @@ def homophily_of_weights(graph: Data, candidates: Tensor) -> Callable[[Tensor, T
         return F.cosine_similarity(features, (weights * scale) @ candidate_features, dim=1).mean()
 
     return homophily
-
-
-LINKS_AT_ONCE = 10_000  # links

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from boards import board_of, boards, write_board
 from hypothesis import given, settings
-from msgspec.structs import replace
 from mutants import new_digest, structural_mutants
 
+from grb_check import datasets
+from grb_check.cases.suites import SUITES
+from grb_check.datasets import Places
 from grb_check.errors import DataError
-from grb_check.ranking.boards.board import NO_ATTACK, Board
+from grb_check.models.zoo import ZOO, ZooModel
+from grb_check.ranking.boards.board import NO_ATTACK, Board, not_measured
 from grb_check.ranking.boards.board_tables import markdown
 from grb_check.ranking.boards.files import measured_board, read_board
+from grb_check.ranking.comparison_models import find_boards, read_comparison_models
+from grb_check.session.listing import listing
+from grb_check.settings.registered_names import RegisteredNames
 
 BOARD = board_of(
     {
@@ -113,7 +122,7 @@ def test_a_changed_field_is_refused_or_changes_nothing(path: Path, how_many: int
     """Such as a version of the release, which the digest does not cover."""
     file = json.loads(path.read_text())
     results = [read_or_refused(path, raw) for raw in structural_mutants(file, how_many, seed=0)]
-    assert all(result in (None, replace(BOARD, name="made")) for result in results)
+    assert all(result in (None, msgspec.structs.replace(BOARD, name="made")) for result in results)
     assert None in results
 
 
@@ -122,3 +131,43 @@ def test_the_board_of_another_dataset_under_a_datasets_name_is_an_error(tmp_path
     write_board(BOARD, tmp_path / "leaderboards" / "other.json")
     with pytest.raises(DataError, match="of tiny, not of other"):
         measured_board("other", tmp_path)
+
+
+SOURCE = datasets.find("synthetic-cora")
+
+
+def test_the_shipped_board_is_of_the_bundled_dataset(tmp_path: Path) -> None:
+    """Reference models under the attacks of GRB's leaderboards and of the suite `smoke`."""
+    board = measured_board("synthetic-cora", tmp_path)
+    assert board is not None
+    titles = {row.described: row.title for row in ZOO.values()}
+    shared = {name: title for title, name in board.models.items() if name in titles}
+    assert len(shared) >= 26
+    assert shared.items() <= titles.items()
+    assert board.defences == tuple(board.models)
+    expected = {"/".join(pair) for suite in ("smoke", "paper") for pair in SUITES[suite].attacks}
+    assert set(board.attacks) == expected
+    assert board.difficulties == ("easy", "medium", "hard", "full")
+    assert board.fingerprint == datasets.load(SOURCE).fingerprint()
+    assert not any(line.startswith("left out") for line in board.about)
+
+
+def test_a_new_model_or_a_new_version_is_reported_as_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The board stays valid in ranks and lists, which name what it lacks."""
+    find = partial(
+        find_boards, read_comparison_models(["zoo"], Path), [SOURCE], Places(home=tmp_path)
+    )
+    before = find()
+    assert before.notes == ()
+    new = ZooModel("shield", "defences.shield", "Shield", "a defence of tomorrow")
+    raised = dataclasses.replace(ZOO["gat"], version=2)
+    monkeypatch.setattr("grb_check.ranking.boards.board.ZOO", {**ZOO, "gat": raised, "shield": new})
+    boards = find()
+    assert boards.of == before.of
+    (board,) = boards.of["synthetic-cora"]
+    assert not_measured(board) == ("GAT", "Shield")
+    assert boards.notes == ("not measured on the leaderboard zoo of synthetic-cora: GAT, Shield",)
+    listed = listing("leaderboards", lambda: Places(home=tmp_path), RegisteredNames())
+    assert "not measured on zoo of synthetic-cora: GAT, Shield" in listed

@@ -8,7 +8,7 @@ import junitparser
 from junitparser import xunit2
 from lxml import etree
 
-SCHEMA = Path(__file__).parent / "reports" / "strict-junit.xsd"
+SCHEMA = Path(__file__).parents[1] / "reports" / "strict-junit.xsd"
 
 
 def complaints(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.attacks import perturb
+from grb_check.attacks.graph_sets.injected_graphs import best_columns
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.rnd import InjectionRnd
@@ -174,3 +176,14 @@ def test_threats_of_both_kinds_at_once_are_refused() -> None:
     graph = union_of([2], [[(0, 1)]])
     with pytest.raises(ValueError, match="either edge_budgets or node_budgets"):
         replace(injection_to(graph, [1]), edge_budgets=torch.tensor([1]))
+
+
+def test_the_best_column_is_found_by_trying() -> None:
+    """The gradient prefers column 1, whose value is the lowest; column 2 is the best."""
+    rows = torch.tensor([[1.0, 0.0, 0.0]])
+
+    def values_for(_: Tensor):
+        return lambda rows: 3 * rows[:, 1] - 5 * rows[:, 1] ** 2 + rows[:, 2]
+
+    columns = best_columns(values_for, rows, torch.tensor([0]), count=1, highest=math.inf)
+    assert columns.tolist() == [[0.0, 0.0, 1.0]]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 ACTION: Final = ROOT / "action.yml"
 _CONDITION: Final = re.compile(r"inputs\.([\w-]+) (==|!=) '([^']*)'", re.ASCII)
 ONLY_RECORD: Final = "ONLY_RECORD"  # set in the environment, no Python runs

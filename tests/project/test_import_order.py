@@ -11,7 +11,7 @@ from importlinter.cli import lint_imports
 
 import grb_check
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_packages_are_imported_in_their_order() -> None:
@@ -37,8 +37,9 @@ def test_an_unused_plugin_loads_the_table_of_options_and_little_else() -> None:
         "hookspecs",
         "plugin",
         "session",
-        "execution",
-        "execution.resources",
+        "runs",
+        "runs.workers",
+        "runs.workers.resources",
         "session.worker_gpus",
         "settings",
         "settings.options",

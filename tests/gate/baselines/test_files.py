@@ -7,17 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from baseline_factory import accuracies, entries, resealed, saved
+from baseline_factory import VERSIONS, accuracies, entries, resealed, saved
 from hypothesis import given
 from hypothesis import strategies as st
+from mutants import byte_mutants, structural_mutants
 
+from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import open_baseline
+from grb_check.gate.baselines.compare import compare, compare_jointly
 from grb_check.gate.baselines.files import (
     BaselineFile,
     read_baseline,
     write_baseline,
 )
+from grb_check.gate.baselines.pairs import Pair
 
 NAMES = st.text("abc/@+=.", min_size=1, max_size=12)
 
@@ -147,3 +151,62 @@ def test_users_own_tests_do_not_set_the_default_number_of_repeats(path: Path) ->
     assert open_baseline(path, 2.0, "", update=False).repeats == 2
     write_baseline(path, saved({"t.py::test": case_entries["t.py::test"]}))
     assert open_baseline(path, 2.0, "", update=False).repeats == 9
+
+
+ENTRIES = {
+    "x/easy/injection/pgd": accuracies([0.5, 0.7, 0.4], targets=13),
+    "x/full/injection/rnd+budget=0.1": accuracies([0.9, 0.8, 1.0], targets=50),
+    "tests/test_it.py::test_own[a]": accuracies([0.25], targets=4),
+}
+FILE = saved(ENTRIES)
+
+
+@pytest.fixture
+def damaged_path(tmp_path: Path) -> Path:
+    file = tmp_path / "baseline.json"
+    write_baseline(file, FILE)
+    return file
+
+
+def outcome(damaged_path: Path, raw: bytes) -> BaselineFile | None:
+    """What the file holds, after every use of it; None if it is refused."""
+    damaged_path.write_bytes(raw)
+    try:
+        result = read_baseline(damaged_path)
+    except UsageError as error:
+        refused(str(error), damaged_path)
+        return None
+    for name, entry in result.entries.items():
+        assert entry.repeats == len(entry.weights) == len(entry.perturbations)
+        assert all(0.0 <= accuracy <= 1.0 for accuracy in (*entry.clean, *entry.attacked))
+        now = ENTRIES.get(name, ENTRIES["x/easy/injection/pgd"])
+        case = Case("x", "easy", "injection", "pgd")
+        pairs = [Pair(case, entry, now), Pair(case, now, entry)]
+        assert all(compare(pair, 2.0, 0.01).text for pair in pairs)
+        compare_jointly(pairs[:1], 2.0, 0.01)
+    write_baseline(damaged_path, replace(result, versions=VERSIONS))
+    again = read_baseline(damaged_path)
+    assert again.entries == result.entries
+    return replace(result, digest="")
+
+
+def refused(message: str, damaged_path: Path) -> None:
+    assert str(damaged_path) in message
+    assert "--grb-update-baseline" in message
+    assert len(message) < 1500 + len(str(damaged_path))
+
+
+def test_a_changed_field_is_refused_or_changes_nothing(damaged_path: Path, how_many: int) -> None:
+    """Such as a version of the release, which the digest does not cover."""
+    file = json.loads(damaged_path.read_text())
+    results = [outcome(damaged_path, raw) for raw in structural_mutants(file, how_many, seed=0)]
+    assert all(result in (None, FILE) for result in results)
+    assert None in results
+
+
+def test_changed_bytes_are_refused_or_give_the_same_entries(
+    damaged_path: Path, how_many: int
+) -> None:
+    """As a broken disk or an editor would leave them."""
+    for raw in byte_mutants(damaged_path.read_bytes(), how_many, seed=1):
+        assert outcome(damaged_path, raw) in (None, FILE)

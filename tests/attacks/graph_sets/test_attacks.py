@@ -18,7 +18,7 @@ from grb_check.attacks.graph_sets.attacks import perturb
 from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.pgd_topology import ModificationPgdTopology
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
-from grb_check.attacks.modification.shared.random_flips import ModificationRandomFlips
+from grb_check.attacks.modification.random_flips import ModificationRandomFlips
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError
