@@ -83,7 +83,7 @@ _HOMES = {
     "conformance.check_model": ("check_model",),
     "conformance.properties": ("PropertyResult",),
     "evaluation.evaluator": ("evaluate",),
-    "execution.run": ("run",),
+    "runs.run": ("run",),
     "cases.verdicts": ("Verdict",),
     "gate.limits": ("Gate", "judge"),
     "cases.outcomes": ("Measurement", "Outcome"),

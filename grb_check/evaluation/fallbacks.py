@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import torch
 from torch import Tensor
 
-from grb_check.attacks.injection.shared.blended_search import (
+from grb_check.attacks.injection.blended_search import (
     InjectionQuestion,
     search_injections,
 )

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.attacks import perturb
-from grb_check.attacks.injection.shared.blended_search import VERSION as BLENDS
-from grb_check.attacks.injection.shared.blended_search import can_search
+from grb_check.attacks.injection.blended_search import VERSION as BLENDS
+from grb_check.attacks.injection.blended_search import can_search
 from grb_check.attacks.modification.shared.edge_set import mask_of
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import Attack, DifferentiableModel

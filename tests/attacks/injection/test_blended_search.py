@@ -15,9 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.pgd import InjectionPgd
-from grb_check.attacks.injection.shared import blended_search
-from grb_check.attacks.injection.shared.blended_search import (
+from grb_check.attacks.injection import blended_search
+from grb_check.attacks.injection.blended_search import (
     InjectionQuestion,
     best_blend,
     can_search,
@@ -25,6 +24,7 @@ from grb_check.attacks.injection.shared.blended_search import (
     moved_links,
     search_injections,
 )
+from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 
