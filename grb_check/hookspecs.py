@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from grb_check.cases.verdicts import Verdict
     from grb_check.reports.record import RunRecord
     from grb_check.settings.registered_names import Registry
-    from grb_check.settings.settings import Settings
+    from grb_check.settings.settings import RunSettings
 
 
 def pytest_grb_register(registry: Registry) -> None:
@@ -37,7 +37,7 @@ def pytest_grb_register(registry: Registry) -> None:
     """
 
 
-def pytest_grb_settings(settings: Settings, config: pytest.Config) -> None:
+def pytest_grb_settings(settings: RunSettings, config: pytest.Config) -> None:
     """Receive the settings of the run, before anything is collected; refuse what cannot be done.
 
     Called once, in every process. With it and `pytest_collection_modifyitems` a plugin adds its

@@ -15,7 +15,7 @@ import pytest
 
 from grb_check import hookspecs
 from grb_check.session import worker_gpus
-from grb_check.settings import options
+from grb_check.settings import pytest_options
 
 if TYPE_CHECKING:
     from grb_check.cases.case import Case
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grb_check.cases.verdicts import Verdict
     from grb_check.failures.record_failure import SavedFailure
     from grb_check.session.run import Run
-    from grb_check.settings.settings import Settings
+    from grb_check.settings.settings import RunSettings
 
 RUN = pytest.StashKey["Run"]()
 ALL_GPUS = pytest.StashKey["str | None"]()
@@ -39,7 +39,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    options.register(parser)
+    pytest_options.register(parser)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -49,7 +49,7 @@ def pytest_load_initial_conftests(
     early_config.stash[ALL_GPUS] = worker_gpus.take_gpu(early_config)
     yield
     with _usage_errors():
-        options.check_flags(parser, args)  # conftests may have options of that kind
+        pytest_options.check_flags(parser, args)  # conftests may have options of that kind
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,8 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if (why := config.stash.get(ALL_GPUS, None)) is not None:
         config.issue_config_time_warning(worker_gpus.WorkerWarning(why), stacklevel=2)
     with _usage_errors():
-        options.check_ini_file(config)
-        if options.in_use(config):
+        pytest_options.check_ini_file(config)
+        if pytest_options.in_use(config):
             _run(config)
 
 
@@ -196,7 +196,7 @@ class WithoutProperties:
 
 
 @pytest.fixture(scope="session")
-def grb_settings(request: pytest.FixtureRequest) -> Settings:
+def grb_settings(request: pytest.FixtureRequest) -> RunSettings:
     """The settings in force: options, ini values and defaults."""
     return _run(request.config).plan.settings
 
@@ -316,7 +316,7 @@ def _run(config: pytest.Config) -> Run:
         config.stash[RUN] = run
         if not is_worker(config):
             config.pluginmanager.register(Controller(run), "grb_check_controller")
-            if not config.getini(options.JUNIT_PROPERTIES):
+            if not config.getini(pytest_options.JUNIT_PROPERTIES):
                 config.pluginmanager.register(WithoutProperties(), "grb_check_strict_junit")
     return config.stash[RUN]
 

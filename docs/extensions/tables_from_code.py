@@ -26,8 +26,8 @@ from grb_check.conformance.properties import PROPERTIES
 from grb_check.datasets.catalogue import GRAPH_SETS, known_names
 from grb_check.datasets.published import SIZES, sizes
 from grb_check.models.zoo import CONTRASTIVE, ZOO, ZooModel
-from grb_check.settings import options
-from grb_check.settings.settings import OPTIONS
+from grb_check.settings import pytest_options
+from grb_check.settings.options import OPTIONS
 
 LOGGER = logging.getLogger(__name__)
 PAGE: Final = re.compile(r"\bdocs/((?:[\w-]+/)?)([\w-]+)\.md")
@@ -103,7 +103,7 @@ INI_TYPES: Final = {
 def described() -> dict[str, Described]:
     """Return every option and ini value by its name, as registered with pytest."""
     recorder = Recorder()
-    options.register(recorder)  # type: ignore[arg-type]
+    pytest_options.register(recorder)  # type: ignore[arg-type]
     found = {}
     for each in recorder.options:
         text, _, rest = each.help.partition(" (ini: ")
@@ -118,7 +118,7 @@ def described() -> dict[str, Described]:
 
 
 class OptionGroup(SphinxDirective):
-    """The options of a section of `settings.settings`, and those that its content names."""
+    """The options of a section of `settings.options`, and those that its content names."""
 
     has_content = True
     optional_arguments = 1

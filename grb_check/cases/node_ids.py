@@ -13,6 +13,11 @@ from grb_check.errors import UsageError
 NODE_PREFIX: Final = "grb"
 
 
+# Verdicts on all cases of a model and dataset.
+AUDIT_TEST: Final = "test_audit"
+BASELINE_TEST: Final = "test_baseline"
+CLEAN_TEST: Final = "test_clean"
+ON_ALL: Final = (AUDIT_TEST, BASELINE_TEST, CLEAN_TEST)
 TEST_NAME: Final = "test_attack"
 _NODE_ID = re.compile(
     rf"{NODE_PREFIX}((?:::[^:\[\]]+(?::[^:\[\]]+)*)*?)"
@@ -47,6 +52,11 @@ class NodeId:
 def is_node_id(argument: str) -> bool:
     """Whether a command line argument names cells of the built-in suite."""
     return argument.startswith(f"{NODE_PREFIX}::")
+
+
+def is_verdict_id(node_id: str) -> bool:
+    """Whether it is the id of a verdict on several cases."""
+    return is_node_id(node_id) and node_id.endswith(tuple(f"::{name}" for name in ON_ALL))
 
 
 def parse_node_id(argument: str) -> NodeId:

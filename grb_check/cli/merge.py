@@ -6,31 +6,22 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from msgspec.structs import replace as replace_fields
-
-from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord, inconsistent
 from grb_check.cli import shard_records as shards
-from grb_check.cli.console import FAILED, LOST, NO_CASES, OK, command, say
+from grb_check.cli.console import command, say
 from grb_check.cli.part_differences import differences
 from grb_check.cli.shard_records import PartRecord
-from grb_check.datasets import Places, Source
-from grb_check.datasets.formats.grb_files import GRB_FILES
-from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.datasets.source import expanded
 from grb_check.errors import UsageError, count
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.baselines.files import BaselineCase, BaselineFile, saved_of
-from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.ranking.comparison_models import (
     Boards,
-    boards_for,
     check_data,
-    read_comparison_models,
 )
 from grb_check.reports import terminal, written
 from grb_check.reports.annotations import annotation_lines, in_github_actions
@@ -39,16 +30,12 @@ from grb_check.reports.record import (
     BaselineRecord,
     BaseRecord,
     RunRecord,
-    RunSettings,
-    record_of,
 )
 from grb_check.reports.record_file import read
-from grb_check.session.entered_tests import audit_tests, baseline_tests
-from grb_check.settings.raw_values import KINDS, check_all, named_paths, split_at_commas
-from grb_check.settings.selecting import ranks_are_optional
-
-if TYPE_CHECKING:
-    import pytest
+from grb_check.runs.entered_tests import EnteredTest, entered_tests
+from grb_check.runs.finish import ExitStatus, Facts, Finished, Rows, exit_status, finish
+from grb_check.runs.inputs import boards_of
+from grb_check.settings.raw_values import KINDS, check_all, named_paths
 
 WIDTH: Final = 80
 NOT_JUDGED: Final = "They were lost or not reached in their part"
@@ -67,16 +54,17 @@ class Whole:
     """A run that was put together.
 
     Attributes:
-        record: of the whole run.
-        rows: its cases.
-        baseline: the comparison with it; None if the run has none.
+        finished: its record, and the comparison with its baseline.
         absent: parts that were not given, as `3/4`.
     """
 
-    record: RunRecord
-    rows: Sequence[CaseRecord]
-    baseline: BaselineResult | None
+    finished: Finished
     absent: Sequence[str]
+
+    @property
+    def record(self) -> RunRecord:
+        """The record of the whole run."""
+        return self.finished.record
 
 
 def merge(
@@ -86,7 +74,7 @@ def merge(
 
     Args:
         parts: of one run.
-        baseline: the baseline, see `read_baseline`.
+        baseline: see `read_baseline`.
         allow_different: whether parts may be of other code, versions or weights; a note says so.
 
     Raises:
@@ -99,28 +87,26 @@ def merge(
     rows = shards.joined_rows(parts)
     plan = shards.joined_plan(parts, rows)
     missing = shards.joined_missing(parts, rows, plan)
-    settings = replace_fields(parts[0].record.settings, models=shards.joined_models(parts))
-    boards = _boards(settings, plan.cases)
+    settings = replace(parts[0].record.settings, models=shards.joined_models(parts))
+    boards = boards_of(settings, plan.cases)
     _check_boards(boards, rows)
-    environment = shards.joined_environment(parts)
-    end = None
-    if baseline is not None:
-        end = baseline_result(
-            baseline, rows, plan.cases, environment, cut_short=bool(missing), shard=None
+    finished = finish(
+        Rows(
+            settings=settings,
+            cases=rows,
+            missing=missing,
+            plan=plan,
+            environment=shards.joined_environment(parts),
+            boards=boards,
+            baseline=baseline,
+            definitions=shards.joined_definitions(parts),
+            cut_short=bool(missing),
+            notes=notes,
+            date=max(part.record.date for part in parts),
+            commit=parts[0].record.commit,
         )
-    record = record_of(
-        settings,
-        rows,
-        missing=missing,
-        plan=plan,
-        boards=boards,
-        baseline=end,
-        environment=environment,
-        notes=notes,
-        date=max(part.record.date for part in parts),
-        commit=parts[0].record.commit,
     )
-    return Whole(record=record, rows=rows, baseline=end, absent=shards.absent(parts))
+    return Whole(finished=finished, absent=shards.absent(parts))
 
 
 def _differences(parts: Sequence[PartRecord], *, allowed: bool) -> list[str]:
@@ -144,20 +130,6 @@ def _differences(parts: Sequence[PartRecord], *, allowed: bool) -> list[str]:
     )
 
 
-def _boards(settings: RunSettings, cases: Sequence[Case]) -> Boards:
-    """The leaderboards that the settings ask for, on this machine."""
-    return boards_for(
-        read_comparison_models(split_at_commas([settings.rank_against]), Path),
-        cases,
-        [
-            Source(name, TU_DATASET if name in settings.graph_sets else GRB_FILES, Path(name))
-            for name in settings.datasets
-        ],
-        Places(split=settings.split, training=settings.training, features=settings.features),
-        optional=ranks_are_optional(settings.origins),
-    )
-
-
 def read_baseline(
     parts: Sequence[PartRecord], path: Path | None, *, update: bool
 ) -> Baseline | None:
@@ -172,8 +144,7 @@ def read_baseline(
         UsageError: the parts are not of one run, or the file is missing or another one.
     """
     shards.check_alike(parts)
-    before, models = parts[0].record.baseline, parts[0].record.settings.models
-    model = models[0].label if len(models) == 1 else ""
+    before, model = parts[0].record.baseline, parts[0].record.settings.only_label
     if path is None and update:
         raise UsageError("--update-baseline needs the file to write; add --baseline FILE")
     if before is None:
@@ -292,11 +263,11 @@ def run(options: argparse.Namespace) -> int:
     whole = merge(parts, baseline, allow_different=options.allow_different)
     result = digest(whole.record)
     unwritten = written.write_run(paths, result)
-    entered = _entered(whole)
+    entered = entered_tests(whole.finished)
     failures = [*_failures(result, entered), *unwritten.values()]
     _show(whole, result, len(parts), failures)
     results = Counter(row.result for row in whole.record.cases)
-    results.update("fail" if test.failed else "pass" for test in entered)
+    results.update("pass" if test.failure is None else "fail" for test in entered)
     reported = ", ".join(
         f"{number} {WORDS[outcome]}" for outcome, number in sorted(results.items())
     )
@@ -304,28 +275,23 @@ def run(options: argparse.Namespace) -> int:
     if in_github_actions(os.environ):
         for line in annotation_lines(result):
             command(line)
-    if whole.record.missing:
-        return LOST
-    if failures or (whole.baseline is not None and whole.baseline.failed):
-        return FAILED
-    return OK if whole.record.cases else NO_CASES
+    facts = Facts(
+        status=ExitStatus.OK if whole.record.cases else ExitStatus.NO_CASES,
+        failed=bool(failures),
+        lost=bool(whole.record.missing),
+        unwritten=whole.finished.unwritten,
+    )
+    return exit_status(facts)
 
 
-def _entered(whole: Whole) -> list[pytest.TestReport]:
-    """The tests that a run enters when all cases are back."""
-    tests = baseline_tests(whole.baseline, whole.rows) if whole.baseline is not None else []
-    tests += audit_tests(whole.record)
-    return [report for test in tests for report in test if report.when == "call"]
-
-
-def _failures(run_digest: Digest, entered: Sequence[pytest.TestReport]) -> list[str]:
+def _failures(run_digest: Digest, entered: Sequence[EnteredTest]) -> list[str]:
     """A line for each failure."""
     lines = [
         f"{row.node_id} - {(row.message or row.result).splitlines()[0]}"
         for row in run_digest.rows
         if row.result in ("fail", "error")
     ]
-    lines += [f"{test.nodeid} - {test.longreprtext}" for test in entered if test.failed]
+    lines += [f"{test.node_id} - {test.failure}" for test in entered if test.failure is not None]
     return lines + [
         f"dataset {name} - another graph in each part" for name in run_digest.inconsistent
     ]

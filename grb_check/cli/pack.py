@@ -16,7 +16,7 @@ from grb_check.cli.console import OK, say
 from grb_check.datasets.source import expanded
 from grb_check.files.outputs import check_output, named_output
 from grb_check.reports.record_file import read
-from grb_check.settings.reading import STORE_VARIABLE
+from grb_check.settings.parsers import STORE_VARIABLE
 from grb_check.store.place import StorePlace, place_of
 
 OUT: Final = "attacks.npz"

@@ -101,7 +101,7 @@ def _all(
     Raises:
         _Differ: at the end, if some differ from those of the run.
     """
-    selected = [_pair(attack) for attack in making.record.settings.attacks]
+    selected = making.record.settings.selected
     sources = {
         name: _source(making, name) for name in {outcome.case.dataset for outcome in outcomes}
     }
@@ -131,11 +131,6 @@ def _all(
             differing.append(outcome.case.id)
     if differing:
         raise _Differ(differing)
-
-
-def _pair(text: str) -> Pair:
-    scenario, _, name = text.partition("/")
-    return scenario, name
 
 
 def _source(making: PackSources, name: str) -> Source:

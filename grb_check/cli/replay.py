@@ -205,7 +205,7 @@ def _model(options: argparse.Namespace, saved: Evidence) -> SavedModel:
     return SavedModel(
         name=saved.model.name if spec.target == saved.model.target else spec.label,
         target=spec.target,
-        args=saved.model.args if as_recorded else spec.args,
+        args=saved.model.args if as_recorded else spec.arguments,
         folders=saved.model.folders,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -13,11 +13,14 @@ from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.shards import ShardPlan
 from grb_check.errors import UsageError, count
-from grb_check.reports.record import ModelSettings, RunRecord
-from grb_check.settings.raw_values import split_at_commas
+from grb_check.reports.record import Definition, RunRecord
+from grb_check.settings.model_specs import ModelSpec
 
 # Settings of the machine, which may differ from part to part.
-OF_THE_MACHINE: Final = ("device", "data", "download", "given", "origins")
+OF_THE_MACHINE: Final = (
+    *("device", "data", "download", "given", "origins"),
+    *("pack", "pack_digest", "baseline", "base"),  # compared below, and as versions
+)
 _COMPARED: Final = ("margin", "alpha", "tests", "digest")  # of the baseline
 
 
@@ -112,18 +115,22 @@ def joined_environment(parts: Sequence[PartRecord]) -> dict[str, str]:
     return {name: " and ".join(versions) for name, versions in seen.items()}
 
 
-def joined_models(parts: Sequence[PartRecord]) -> tuple[ModelSettings, ...]:
+def joined_models(parts: Sequence[PartRecord]) -> tuple[ModelSpec, ...]:
     """Return the models of the run; all sources if parts differ."""
     of_parts = zip(*(part.record.settings.models for part in parts), strict=True)
     return tuple(
-        msgspec.structs.replace(
-            next(
-                (model for model in models if model.file), models[0]
-            ),  # an empty part imports none
-            source=" and ".join(dict.fromkeys(model.source for model in models)),
-        )
+        replace(models[0], source=" and ".join(dict.fromkeys(model.source for model in models)))
         for models in of_parts
     )
+
+
+def joined_definitions(parts: Sequence[PartRecord]) -> dict[str, Definition]:
+    """Return where factories are defined; a part without cases of a model does not know it."""
+    return {
+        label: definition
+        for part in reversed(parts)
+        for label, definition in part.record.definitions.items()
+    }
 
 
 def _shared(record: RunRecord) -> Mapping[str, Any]:
@@ -132,10 +139,11 @@ def _shared(record: RunRecord) -> Mapping[str, Any]:
     for option in OF_THE_MACHINE:
         del settings[option]
     for model in settings["models"]:
-        for key in ("source", "file", "line"):  # see `merge`
-            del model[key]
-    boards = split_at_commas([record.settings.rank_against])
-    settings["rank_against"] = [PurePath(board.replace("\\", "/")).name for board in boards]
+        del model["source"]  # see `merge`
+    for dataset in settings["datasets"]:
+        del dataset["given"]
+    boards = settings["comparison_models"]
+    boards["files"] = [PurePath(file.replace("\\", "/")).name for file in boards["files"]]
     baseline = record.baseline
     compared = {f"baseline {name}": baseline and getattr(baseline, name) for name in _COMPARED}
     if baseline is not None and baseline.base is not None:

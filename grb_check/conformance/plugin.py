@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from grb_check.conformance.model import CheckedModel
     from grb_check.errors import GrbCheckError
     from grb_check.settings.registered_names import Registry
-    from grb_check.settings.settings import Settings
+    from grb_check.settings.settings import RunSettings
 
 SUITE: Final = "conformance"
 KNOWN: Final = "grb_known_properties"
-_SETTINGS: Final = pytest.StashKey["Settings"]()
+_SETTINGS: Final = pytest.StashKey["RunSettings"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,7 +38,7 @@ def pytest_grb_register(registry: Registry) -> None:
     registry.suite(SUITE, datasets=["synthetic-cora"], difficulties=["full"], attacks=[], repeats=1)
 
 
-def pytest_grb_settings(settings: Settings, config: pytest.Config) -> None:
+def pytest_grb_settings(settings: RunSettings, config: pytest.Config) -> None:
     config.stash[_SETTINGS] = settings
     if settings.suite == SUITE:
         _refuse_wrong_settings(settings, config)
@@ -91,7 +91,7 @@ class PropertyItem(pytest.Item):
         return self.config.rootpath, None, self.nodeid
 
 
-def _refuse_wrong_settings(settings: Settings, config: pytest.Config) -> None:
+def _refuse_wrong_settings(settings: RunSettings, config: pytest.Config) -> None:
     """Refuse what the suite cannot do, before anything is trained.
 
     Raises:
@@ -120,7 +120,7 @@ def _refuse_wrong_settings(settings: Settings, config: pytest.Config) -> None:
             )
 
 
-def _selected(settings: Settings) -> Iterator[str]:
+def _selected(settings: RunSettings) -> Iterator[str]:
     from grb_check.conformance.properties import names_of
 
     for name in names_of(of_graphs=settings.datasets[0].of_graphs):
@@ -135,19 +135,22 @@ def _reasons(config: pytest.Config, name: str) -> list[str]:
     return [reason.strip() for pattern, _, reason in lines if fnmatchcase(name, pattern.strip())]
 
 
-def _trained(settings: Settings, label: str) -> CheckedModel | GrbCheckError:
+def _trained(settings: RunSettings, label: str) -> CheckedModel | GrbCheckError:
     """Return a model trained with seed 0, or why it cannot be: each is tried once."""
     from grb_check.conformance.check_model import trained_model
     from grb_check.errors import GrbCheckError
     from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.settings.settings import found_again
     from grb_check.store.place import open_store
     from grb_check.victims.subject import as_subject
 
     spec = settings.model(label)
-    evaluator = Evaluator(store=open_store(settings.store), device=settings.device)
+    evaluator = Evaluator(store=open_store(settings.execution.store), device=settings.device)
     try:
         return trained_model(
-            evaluator, as_subject(spec.target, spec.args, spec.label), settings.datasets[0]
+            evaluator,
+            as_subject(spec.target, spec.arguments, spec.label),
+            found_again(settings.datasets[0], settings),
         )
     except GrbCheckError as error:
         return error

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from grb_check.cases.case import Case
-from grb_check.datasets import Places, Source
+from grb_check.datasets import Places
 from grb_check.errors import UsageError, unknown
 from grb_check.models.zoo import ZOO as REFERENCE_MODELS
 from grb_check.models.zoo import entry
@@ -38,7 +38,7 @@ class ComparisonModels:
     published: bool = False
     zoo: bool = False
     defences: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
+    files: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self != ComparisonModels()
@@ -46,6 +46,19 @@ class ComparisonModels:
     def __str__(self) -> str:
         kinds = [PUBLISHED] * self.published + [ZOO] * self.zoo
         return ", ".join([*kinds, *self.defences, *map(str, self.files)])
+
+
+class NamedDataset(Protocol):
+    """A dataset of the run: its name, the text that finds it, and whether it is a set of graphs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def given(self) -> str: ...
+
+    @property
+    def of_graphs(self) -> bool: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +74,7 @@ class Boards:
     notes: tuple[str, ...] = ()
 
 
-def read_comparison_models(words: Sequence[str], path: Callable[[str], Path]) -> ComparisonModels:
+def read_comparison_models(words: Sequence[str], path: Callable[[str], str]) -> ComparisonModels:
     """Read the words of the option.
 
     Args:
@@ -89,7 +102,7 @@ def read_comparison_models(words: Sequence[str], path: Callable[[str], Path]) ->
 def boards_for(
     models: ComparisonModels,
     cases: Sequence[Case],
-    sources: Sequence[Source],
+    sources: Sequence[NamedDataset],
     places: Places,
     *,
     optional: bool = False,
@@ -122,7 +135,9 @@ def boards_for(
     return boards
 
 
-def find_boards(models: ComparisonModels, sources: Sequence[Source], places: Places) -> Boards:
+def find_boards(
+    models: ComparisonModels, sources: Sequence[NamedDataset], places: Places
+) -> Boards:
     """Find the leaderboards of each dataset, of which some may have only the defences asked for.
 
     Raises:
@@ -146,7 +161,7 @@ def find_boards(models: ComparisonModels, sources: Sequence[Source], places: Pla
         published = _present((name, published_board(name)) for name in names)
         if not published:
             raise _no_published_board(sources)
-    given = [_from_file(path, names) for path in models.files]
+    given = [_from_file(Path(path), names) for path in models.files]
     result: dict[str, tuple[Board, ...]] = {}
     notes = []
     for name in names:
@@ -295,7 +310,7 @@ def _not_measured(board: Board) -> list[str]:
     return [f"not measured on the leaderboard {board.name} of {board.dataset}: {listed}"]
 
 
-def _no_measured_board(sources: Sequence[Source]) -> UsageError:
+def _no_measured_board(sources: Sequence[NamedDataset]) -> UsageError:
     return UsageError(
         f"{FLAG}: there is no measured leaderboard of {_listed(sources)}; make one with "
         f"{_command(sources)} (it takes a while), or list those that exist with "
@@ -303,7 +318,7 @@ def _no_measured_board(sources: Sequence[Source]) -> UsageError:
     )
 
 
-def _no_published_board(sources: Sequence[Source]) -> UsageError:
+def _no_published_board(sources: Sequence[NamedDataset]) -> UsageError:
 
     return UsageError(
         f"{FLAG}: GRB has published no leaderboard of {_listed(sources)}; there are those of "
@@ -312,10 +327,10 @@ def _no_published_board(sources: Sequence[Source]) -> UsageError:
     )
 
 
-def _listed(sources: Sequence[Source]) -> str:
+def _listed(sources: Sequence[NamedDataset]) -> str:
     return ", ".join(source.name for source in sources)
 
 
-def _command(sources: Sequence[Source]) -> str:
+def _command(sources: Sequence[NamedDataset]) -> str:
     first = next(source for source in sources if not source.of_graphs)
     return f"{MEASURE} --grb-dataset={first.given or first.name}, then {MAKE}"

@@ -54,9 +54,8 @@ def annotation_lines(digest: Digest) -> list[str]:
         failed.setdefault(row.model, []).append(row.text)
     for node_id in digest.unknown:
         failed.setdefault("", []).append(f"{node_id} {WORDS['missing']}")
-    locations = {
-        fit(model.label): (model.file, model.line) for model in digest.record.settings.models
-    }
+    definitions = digest.record.definitions.items()
+    locations = {fit(label): (place.file, place.line) for label, place in definitions}
     commands = []
     for model, texts in list(failed.items())[:MOST]:
         file, number = locations.get(model, ("", 0))

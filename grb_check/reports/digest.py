@@ -31,7 +31,7 @@ from grb_check.reports.case_line import (
 )
 from grb_check.reports.record import BaselineRecord, RunRecord, ShardRecord
 from grb_check.reports.summary import Summary, summary_of
-from grb_check.settings.settings import describe_given
+from grb_check.settings.options import describe_given
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Digest:
     @property
     def unasked(self) -> str:
         """Note on a baseline that was written because there was none; else empty."""
-        if self.baseline is None or not self.baseline.written or self.baseline.asked:
+        if self.baseline is None or not self.baseline.written or self.baseline.requested:
             return ""
         return (
             f"there was no baseline; it was written to {self.baseline.path}: look at it, commit it"
@@ -207,6 +207,11 @@ class Digest:
             (f"{curve.model}@{curve.id}" if several else curve.id, curve)
             for curve in self.summary.curves
         ]
+
+    @property
+    def graph_sets(self) -> set[str]:
+        """Names of the datasets that are sets of graphs."""
+        return {dataset.name for dataset in self.record.settings.datasets if dataset.of_graphs}
 
     def name_of(self, line: Line) -> str:
         """Return the id of a case, with the model in a run of several, and a user's own test."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -20,18 +20,15 @@ from msgspec import Meta
 from grb_check.cases.case_record import CaseRecord, Name, RecordPart
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import MOST_SHARDS, ShardPlan
-from grb_check.datasets.source import FeatureRule, SplitRule
 from grb_check.files.text import fit_all
 from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import ALPHA, Baseline
 from grb_check.gate.baselines.files import BaselineContent, BaselineFile, content_of
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
-from grb_check.gate.expected_failures import ExpectedFailure
-from grb_check.gate.limits import Gate
 from grb_check.ranking.comparison_models import Boards
 from grb_check.ranking.ranks import Ranks, ranks_of
-from grb_check.settings.settings import OPTIONS, Settings
+from grb_check.settings.settings import Settings
 
 Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 NotNegative: TypeAlias = Annotated[float, Meta(ge=0.0)]
@@ -39,54 +36,16 @@ Number: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 
 
-class ModelSettings(RecordPart, frozen=True):
-    """A model of the run.
+class Definition(RecordPart, frozen=True):
+    """Where the factory of a model is defined.
 
     Attributes:
-        label: its name.
-        target: what is imported.
-        args: of the factory.
-        source: digest of the Python files of its package; empty if unknown.
-        file: path in the repository where its factory is defined; empty if unknown or outside.
-        line: of the definition, counted from 1; 0 if there is no file.
+        file: path in the repository.
+        line: of the definition, counted from 1.
     """
 
-    label: str
-    target: str
-    args: str
-    source: str
     file: str
-    line: Number
-
-
-class RunSettings(RecordPart, frozen=True):
-    """The settings in force.
-
-    Attributes:
-        given: option -> its value as it was given, of those that figures and verdicts depend on.
-        origins: option -> where its value came from.
-    """
-
-    models: tuple[ModelSettings, ...]
-    suite: str
-    datasets: tuple[str, ...]
-    graph_sets: tuple[str, ...]
-    split: SplitRule | None
-    training: Literal["inductive", "transductive"]
-    features: FeatureRule | None
-    data: tuple[str, ...]
-    download: bool
-    difficulties: tuple[str, ...]
-    attacks: tuple[str, ...]
-    budgets: tuple[float, ...]
-    patterns: tuple[str, ...]
-    repeats: Positive
-    gate: Gate
-    rank_against: str
-    expected_failures: tuple[ExpectedFailure, ...]
-    device: str
-    given: dict[str, str]
-    origins: dict[str, str]
+    line: Positive
 
 
 class BaseRecord(RecordPart, frozen=True):
@@ -113,7 +72,7 @@ class BaselineRecord(RecordPart, frozen=True):
         tests: number of entries, which share a part of `alpha`.
         digest: of the entries.
         written: whether this run wrote the file, or would have if it were not the same.
-        asked: whether it was asked to.
+        requested: whether it was asked to.
         unused: entries without a case in this run.
         environment: checks of the environment of each dataset, if it has to be the baseline's.
         together: verdicts on all cases of each model and dataset.
@@ -127,7 +86,7 @@ class BaselineRecord(RecordPart, frozen=True):
     tests: Number
     digest: str
     written: bool
-    asked: bool
+    requested: bool
     unused: tuple[str, ...]
     together: tuple[JointComparison, ...]
     notes: tuple[str, ...]
@@ -160,7 +119,7 @@ class RunRecord(RecordPart, frozen=True):
 
     Attributes:
         environment: versions, of grb_check first.
-        settings: in force.
+        settings: in force, without where the run was measured and what it wrote.
         cases: that came back, in the order of reports.
         baseline: None if the run has none.
         missing: node ids of cases that were to run and got no verdict.
@@ -171,10 +130,11 @@ class RunRecord(RecordPart, frozen=True):
         notes: on the whole run, such as how the parts of a merge differ.
         date: of its end, as in `2026-03-01 14:05 UTC`; empty if unknown.
         commit: of the repository, shortened; empty if unknown.
+        definitions: label of a model -> where its factory is defined, if in the repository.
     """
 
     environment: dict[str, str]
-    settings: RunSettings
+    settings: Settings
     cases: tuple[CaseRecord, ...]
     baseline: BaselineRecord | None
     missing: tuple[str, ...]
@@ -183,6 +143,7 @@ class RunRecord(RecordPart, frozen=True):
     shard: ShardRecord | None
     ranks: Ranks
     notes: tuple[str, ...]
+    definitions: dict[str, Definition]
     date: str = ""
     commit: str = ""
 
@@ -193,7 +154,7 @@ class RunRecord(RecordPart, frozen=True):
 
 
 def record_of(
-    settings: RunSettings,
+    settings: Settings,
     cases: Sequence[CaseRecord],
     *,
     missing: Sequence[str],
@@ -201,6 +162,7 @@ def record_of(
     boards: Boards,
     baseline: BaselineResult | None,
     environment: Mapping[str, str],
+    definitions: Mapping[str, Definition],
     notes: Sequence[str] = (),
     date: str = "",
     commit: str = "",
@@ -215,6 +177,7 @@ def record_of(
         boards: to rank on.
         baseline: the comparison with it; None if the run has no baseline.
         environment: versions, see `environment_of`.
+        definitions: label of a model -> where its factory is defined.
         notes: on the whole run.
         date: see `now`.
         commit: see `commit_of`.
@@ -230,6 +193,7 @@ def record_of(
         shard=_shard(plan),
         ranks=ranks_of(cases, missing, boards, settings.gate),
         notes=tuple(notes),
+        definitions=dict(definitions),
         date=date,
         commit=commit,
     )
@@ -251,55 +215,6 @@ def commit_of(folder: Path) -> str:
     return done.stdout.strip()
 
 
-def settings_record(
-    settings: Settings, definition: Callable[[str], tuple[str, int]]
-) -> RunSettings:
-    """Return what reports and `merge` need of the settings.
-
-    Args:
-        settings: of the run.
-        definition: file and line of the factory of the model with a label; empty and 0 if unknown.
-    """
-    places = settings.places
-    # Where it ran, and what it wrote, changes no figure, and so not the record.
-    recorded = {
-        option.dest for option in OPTIONS if option.section not in ("where", "reports", "failures")
-    }
-    return RunSettings(
-        models=tuple(
-            ModelSettings(
-                label=model.label,
-                target=model.target,
-                args=repr(model.args),
-                source=model.source,
-                file=file,
-                line=line,
-            )
-            for model in settings.models
-            for file, line in [definition(model.label)]
-        ),
-        suite=settings.suite,
-        datasets=tuple(source.name for source in settings.datasets),
-        graph_sets=tuple(source.name for source in settings.datasets if source.of_graphs),
-        split=places.split,
-        training=places.training,
-        features=places.features,
-        data=tuple(map(str, places.searched)),
-        download=places.download,
-        difficulties=settings.difficulties,
-        attacks=tuple(map("/".join, settings.attacks)),
-        budgets=settings.budgets,
-        patterns=settings.patterns,
-        repeats=settings.repeats,
-        gate=settings.gate,
-        rank_against=str(settings.comparison_models),
-        expected_failures=settings.expected_failures,
-        device=settings.device,
-        given={name: value for name, value in settings.given.items() if name in recorded},
-        origins={name: value for name, value in settings.origins.items() if name in recorded},
-    )
-
-
 def environment_of(measured: Mapping[str, str]) -> dict[str, str]:
     """Return the versions and what else figures depend on.
 
@@ -318,7 +233,7 @@ def _baseline(result: BaselineResult) -> BaselineRecord:
         tests=result.baseline.tests,
         digest=saved.digest,
         written=result.written is not None,
-        asked=result.baseline.requested,
+        requested=result.baseline.requested,
         unused=result.unused,
         together=result.joint,
         notes=result.notes,

@@ -23,7 +23,7 @@ from grb_check.reports.summary import summary_of
 KIND: Final = FileKind(
     name="run record",
     type=RunRecord,
-    format=13,
+    format=14,
     remedy="give a file that --grb-json wrote",
     ignored="summary",
 )

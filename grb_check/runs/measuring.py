@@ -18,8 +18,9 @@ from grb_check.runs import steps
 from grb_check.runs.remaining import Remaining
 from grb_check.runs.schedule import plan
 from grb_check.runs.steps import Checked
-from grb_check.runs.tasks import Answer, ModelOnDataset, Setup, Step, Task
+from grb_check.runs.tasks import Answer, ModelOnDataset, Step, Task
 from grb_check.runs.workers.calls import Calls, Pending
+from grb_check.settings.settings import RunSettings
 
 _WAKE: Final = 0.2  # seconds between two looks at a future, so that Ctrl-C is noticed
 
@@ -46,7 +47,7 @@ class Measuring:
 
     Args:
         calls: runs the tasks; it is closed with this object.
-        setup: of the run.
+        settings: of the run.
         model_of: the model on the dataset of a case.
         terminal: shows what is done while a result is waited for.
 
@@ -58,14 +59,14 @@ class Measuring:
     def __init__(
         self,
         calls: Calls,
-        setup: Setup,
+        settings: RunSettings,
         model_of: Callable[[Case], ModelOnDataset],
         terminal: Terminal | None = None,
     ) -> None:
         self.calls = calls
         self.devices: dict[str, None] = {}
         self.environments: list[Mapping[str, str]] = []
-        self._setup = setup
+        self._settings = settings
         self._model_of = model_of
         self._terminal = terminal
         self._planned: dict[tuple[Case, int], Pending] = {}
@@ -208,7 +209,7 @@ class Measuring:
     def _members_of(self, case: Case, repeats: Mapping[Case, int]) -> tuple[Case, ...]:
         """The cases that `worst` is put together from, if the run has them all; else nothing."""
         of_graphs = self._model_of(case).source.of_graphs
-        members = members_of(case, self._setup.selected, of_graphs=of_graphs)
+        members = members_of(case, self._settings.selected, of_graphs=of_graphs)
         if members == (case,):
             return ()
         there = all(repeats.get(member, 0) >= repeats[case] for member in members)
@@ -224,7 +225,7 @@ class Measuring:
     ) -> Task:
         return Task(
             step=step,
-            setup=self._setup,
+            settings=self._settings,
             on=on or self._model_of(cases[0]),
             cases=cases,
             seed=seed,

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
@@ -24,7 +26,9 @@ from grb_check.user_code.sources import imported_digest
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
     from grb_check.victims.subject import Subject
-from grb_check.runs.tasks import Answer, ModelOnDataset, Setup, Task
+from grb_check.runs.inputs import opened_pack
+from grb_check.runs.tasks import Answer, ModelOnDataset, Task
+from grb_check.settings.settings import RunSettings
 
 
 class Process:
@@ -33,7 +37,7 @@ class Process:
     Nothing depends on that but time.
 
     Args:
-        setup: of the run.
+        settings: of the run.
         progress: called with each step; the context that it returns ends with the step.
 
     Raises:
@@ -41,25 +45,30 @@ class Process:
     """
 
     def __init__(
-        self, setup: Setup, progress: Callable[[str], AbstractContextManager[None]] | None = None
+        self,
+        settings: RunSettings,
+        progress: Callable[[str], AbstractContextManager[None]] | None = None,
     ) -> None:
-        _refuse_others(setup)
+        _refuse_others(settings)
         with quiet_imports():
             from grb_check.evaluation.evaluator import Evaluator  # imports torch
 
-        registry = AttackRegistry({name: (path, plugin) for name, path, plugin in setup.registered})
-        if setup.attacks:
-            registry.select(setup.attacks)
-        store = open_store(setup.store)
+        execution = settings.execution
+        registry = AttackRegistry(
+            {name: (path, plugin) for name, path, plugin in execution.registered_attacks}
+        )
+        if execution.user_attacks:
+            registry.select(execution.user_attacks)
+        store = open_store(execution.store)
         self.evaluator: Evaluator = Evaluator(
             store=store,
-            device=setup.device,
+            device=settings.device,
             attacks=registry.user_attacks,
             progress=progress,
-            pack=None if setup.pack is None else setup.pack.open(),
+            pack=opened_pack(settings),
         )
         self.finished = FinishedMeasurements(
-            self.evaluator, store, setup.selected, resume=setup.resume
+            self.evaluator, store, settings.selected, resume=execution.resume
         )
 
     def subject(self, on: ModelOnDataset) -> Subject:
@@ -69,19 +78,14 @@ class Process:
         model = on.model
         if isinstance(model, Subject):
             return model
-        return as_subject(model.target, model.args, model.label)
-
-    @cached_property
-    def environment(self) -> Mapping[str, str]:
-        """Everything that figures depend on besides versions, see `measured_with`."""
-        return self.evaluator.environment
+        return as_subject(model.target, model.arguments, model.label)
 
     def answer(self, task: Task) -> Answer:
         """Run a task."""
         return Answer(
             values=dict(task.step(self, task)),
             device=str(self.evaluator.device),
-            environment=self.environment,
+            environment=self.evaluator.environment,
         )
 
 
@@ -96,7 +100,7 @@ def run_task(task: Task) -> Answer:
         warnings.simplefilter("ignore", DeprecationWarning)  # of other packages; nobody can act
         warnings.simplefilter("ignore", FutureWarning)
         try:
-            answer = _process(task.setup).answer(task)
+            answer = _process(msgspec.json.encode(task.settings)).answer(task)
         except Exception as error:
             raise _fit(error) from None
     texts = {
@@ -111,16 +115,23 @@ def run_task(task: Task) -> Answer:
     )
 
 
-_process = lru_cache(maxsize=1)(Process)
+@lru_cache(maxsize=1)
+def _process(settings: bytes) -> Process:
+    """What this worker keeps for the run with these settings, JSON because they have no hash."""
+    return Process(msgspec.json.decode(settings, type=RunSettings))
 
 
-def _refuse_others(setup: Setup) -> None:
+def _refuse_others(settings: RunSettings) -> None:
     """Refuse to measure with other sources than those that the run began with.
 
     Raises:
         UsageError: names what has changed.
     """
-    changed = [name for name, digest in setup.sources if imported_digest(name) != digest]
+    changed = [
+        name
+        for name, digest in settings.execution.digests.items()
+        if imported_digest(name) != digest
+    ]
     if changed:
         raise UsageError(
             f"files of {', '.join(changed)} have changed since process {os.getpid()} imported "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,17 @@ from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import plan
 from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
 from grb_check.gate.limits import judge_result
-from grb_check.ranking.comparison_models import Boards
-from grb_check.reports.record import RunRecord, environment_of, record_of, settings_record
+from grb_check.reports.record import RunRecord, environment_of
+from grb_check.runs.finish import Rows, finish
+from grb_check.runs.inputs import open_inputs, with_digests
 from grb_check.runs.measuring import Measuring, joined
-from grb_check.runs.start import calls_for, setup_for
+from grb_check.runs.start import calls_for
 from grb_check.runs.tasks import ModelOnDataset
+from grb_check.settings.options import COMMAND_LINE, DEFAULT, MISSING, Option, tagged
 from grb_check.settings.reading import read
 from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.selecting import cases_of, source_of
-from grb_check.settings.settings import COMMAND_LINE, DEFAULT, MISSING, Option, Settings, tagged
+from grb_check.settings.settings import RunSettings
 
 
 def run(model: str | Sequence[str], **options: Any) -> RunRecord:
@@ -52,10 +54,11 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
         UsageError, DataError, ModelError: before any work.
     """
     registry = AttackRegistry()
-    settings = _settings(model, options, registry)
+    inputs = open_inputs(_settings(model, options, registry), Path.cwd())
+    settings = with_digests(inputs.settings, registry)
     cases = cases_of(settings)
-    tasks = settings.repeats * len(cases)
-    with closing(_measuring(settings, registry, tasks)) as measuring:
+    calls = calls_for(settings, settings.repeats * len(cases))
+    with closing(Measuring(calls, settings, _model_of(settings))) as measuring:
         measuring.check(cases, settings.repeats)
         measuring.plan(dict.fromkeys(cases, settings.repeats), {})
         rows, missing = [], []
@@ -70,20 +73,19 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
                 )
                 rows.append(failed)
         environment = environment_of(joined(measuring.environments))
-    return record_of(
-        settings_record(settings, lambda label: ("", 0)),
-        rows,
+    ended = Rows(
+        settings=settings.recorded,
+        cases=rows,
         missing=missing,
         plan=plan(cases, None, {}),
-        boards=Boards(),
-        baseline=None,
         environment=environment,
     )
+    return finish(ended).record
 
 
 def _settings(
     model: str | Sequence[str], options: dict[str, Any], registry: AttackRegistry
-) -> Settings:
+) -> RunSettings:
     """Read options as those of the command line.
 
     Raises:
@@ -112,15 +114,14 @@ def _text(value: Any, option: Option) -> Any:
     return str(value) if option.type == "string" else value
 
 
-def _measuring(settings: Settings, registry: AttackRegistry, tasks: int) -> Measuring:
+def _model_of(settings: RunSettings) -> Callable[[Case], ModelOnDataset]:
     def on_dataset(case: Case) -> ModelOnDataset:
         return ModelOnDataset(settings.model(case.model), source_of(settings, case.dataset))
 
-    setup = setup_for(settings, registry, settings.attacks)
-    return Measuring(calls_for(settings, setup, tasks), setup, on_dataset)
+    return on_dataset
 
 
-def _row(settings: Settings, case: Case, measuring: Measuring, cases: int) -> CaseRecord:
+def _row(settings: RunSettings, case: Case, measuring: Measuring, cases: int) -> CaseRecord:
     """Measure and judge a case.
 
     Raises:

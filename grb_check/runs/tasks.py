@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from grb_check import datasets
-from grb_check.attacks.registry import Pair
 from grb_check.cases.case import Case
 from grb_check.datasets import Source
 from grb_check.datasets.source import Places
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.store.pack import PackPlace
-from grb_check.store.place import StorePlace
+from grb_check.settings.settings import RunSettings
 
 if TYPE_CHECKING:
     from grb_check.runs.process import Process
@@ -29,31 +27,6 @@ Victim: TypeAlias = tuple[str, str, int]  # model, dataset, seed of the repeat
 # Yields for each case, or some, what was found, or the error that is this case's own. What it
 # raises is an error of the whole task.
 Step: TypeAlias = "Callable[[Process, Task], Iterator[tuple[Case, Any]]]"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """Settings that all tasks of a run have in common.
-
-    Attributes:
-        store: of perturbations and of finished measurements; None for none.
-        device: as for `--grb-device`.
-        attacks: users' attacks by the names that they were given.
-        registered: name, import path and plugin of the attacks that plugins registered.
-        selected: attacks of the run as the user selected them, for `worst`.
-        resume: whether measurements of an interrupted run are taken from the store.
-        sources: import path and `sources_digest` of all that is the user's.
-        pack: that black-box perturbations are taken from; None to make them.
-    """
-
-    store: StorePlace | None
-    device: str
-    attacks: tuple[str, ...] = ()
-    registered: tuple[tuple[str, str, str], ...] = ()
-    selected: tuple[Pair, ...] = ()
-    resume: bool = False
-    sources: tuple[tuple[str, str], ...] = ()
-    pack: PackPlace | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +55,7 @@ class Task:
 
     Attributes:
         step: what is done for its cases, one of the steps below.
-        setup: of the run.
+        settings: of the run.
         on: the model on the dataset.
         cases: of that model and dataset.
         seed: of the repeat, from 0.
@@ -91,7 +64,7 @@ class Task:
     """
 
     step: Step
-    setup: Setup
+    settings: RunSettings
     on: ModelOnDataset
     cases: tuple[Case, ...]
     seed: int

@@ -29,11 +29,10 @@ from grb_check.gate.baselines.files import BaselineFile, read_baseline
 from grb_check.gate.baselines.uncompared import USER_TESTS
 from grb_check.runs.resume import packages_digest
 from grb_check.session.planning import SessionPlan
-from grb_check.settings import options
-from grb_check.settings.judging import read_margin
+from grb_check.settings import pytest_options
 from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.options import OPTIONS, UPDATE_FLAG
 from grb_check.settings.raw_values import RawValues, read_raw
-from grb_check.settings.settings import OPTIONS, UPDATE_FLAG
 from grb_check.store.place import open_store
 from grb_check.store.store import Store
 from grb_check.user_code.revisions import (
@@ -151,15 +150,15 @@ def base_baseline(
         UsageError: the base cannot be measured.
     """
     settings = plan.settings
-    revision = settings.base
+    revision = plan.inputs.revision
     assert revision is not None
-    raw = read_raw(options.lookup(config), config.rootpath, config.invocation_params.dir)
+    raw = read_raw(pytest_options.lookup(config), config.rootpath, config.invocation_params.dir)
     side = _Side(revision=revision, config=config, raw=raw, plan=plan, known=known, show=show)
     if installed := not_of(revision.top.resolve(), revision.top.resolve()):
         raise UsageError(_foreign(revision, installed))
     remove_stale(revision.top)
     same = revision.digest == working_digest(revision.top)
-    before = settings.baseline
+    before = plan.inputs.baseline
     entries = dict(before.saved.entries) if before is not None else {}
     failures = dict(before.failures) if before is not None else {}
     labels = {settings.model(case.model).label for case in plan.cases.part}
@@ -177,8 +176,8 @@ def base_baseline(
             entries |= result.entries
     return Baseline(
         path=Path(str(revision)),
-        margin=read_margin(raw),
-        model=settings.label if len(settings.models) == 1 else "",
+        margin=settings.margin,
+        model=settings.only_label,
         saved=BaselineFile(entries=entries),
         revision=str(revision),
         same=same,
@@ -189,7 +188,7 @@ def base_baseline(
 
 def _found(side: _Side, parts: Sequence[_Part]) -> dict[str, BaselineFile | str | None]:
     """What each part leaves at the base, from the store or measured now, see `_measured`."""
-    store = open_store(side.plan.settings.store)
+    store = open_store(side.plan.settings.execution.store)
     result: dict[str, BaselineFile | str | None] = {
         part.name: _stored(store, side, part) for part in parts
     }
@@ -329,7 +328,7 @@ def _error_in(log: Path) -> str:
 def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
     """The options that select and measure the cases of a part as this run does."""
     raw, plan, models = side.raw, side.plan, part.models
-    settings = plan.settings
+    settings, store = plan.settings, plan.settings.execution.store
     arguments = raw.texts("grb_model_args")
     of_each = [arguments[settings.models.index(model) :][:1] or arguments[:1] for model in models]
     selecting = [
@@ -347,10 +346,10 @@ def _options(side: _Side, part: _Part, folder: Path) -> list[str]:
             f"--grb-data={side.existing(data_folder, folder)}"
             for data_folder in settings.places.folders
         ),
-        f"--grb-store={'off' if settings.store is None else settings.store.text}",
+        f"--grb-store={'off' if store is None else store.text}",
     ]
-    if settings.pack is not None:
-        result.append(f"--grb-pack={settings.pack.path.resolve()}")
+    if settings.pack:
+        result.append(f"--grb-pack={Path(settings.pack).resolve()}")
     if part.ids:
         return result
     cases = [case for case in plan.cases.part if settings.model(case.model) in models]

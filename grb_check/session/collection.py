@@ -22,17 +22,13 @@ from grb_check.attacks.registry import Pair
 from grb_check.attacks.scenarios import SCENARIOS
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case
-from grb_check.cases.node_ids import TEST_NAME, NodeId, is_node_id, node_path, parse_node_id
+from grb_check.cases.node_ids import ON_ALL, TEST_NAME, NodeId, is_node_id, node_path, parse_node_id
 from grb_check.cases.selection import expand
 from grb_check.cases.whole_numbers import check_repeats
 from grb_check.errors import UsageError, choose
 
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
 MARK: Final = "grb"
-AUDIT_TEST: Final = "test_audit"
-BASELINE_TEST: Final = "test_baseline"
-CLEAN_TEST: Final = "test_clean"
-ON_ALL: Final = (AUDIT_TEST, BASELINE_TEST, CLEAN_TEST)
 DEFAULT_DATASET: Final = "synthetic-cora"
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 
@@ -47,11 +43,6 @@ def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
     if ids:
         config.args[:] = [argument for argument in config.args if not is_node_id(argument)]
     return ids
-
-
-def is_verdict_id(node_id: str) -> bool:
-    """Whether it is the id of a verdict on several cases."""
-    return is_node_id(node_id) and node_id.endswith(tuple(f"::{name}" for name in ON_ALL))
 
 
 def _case_id(argument: str) -> NodeId:

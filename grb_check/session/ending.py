@@ -1,42 +1,34 @@
-"""The end of a session: verdicts that need all cases, the exit status, the record, the reports."""
+"""The end of a session: reports entered, the record made, the exit status set, reports written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from grb_check.cases.case_record import CaseRecord, Result
 from grb_check.cases.expected_cases import ExpectedCases
-from grb_check.cases.node_ids import case_of, node_id_of
+from grb_check.cases.node_ids import case_of, is_verdict_id, node_id_of
 from grb_check.cases.shards import ShardPlan
-from grb_check.gate.baselines.result import baseline_result
 from grb_check.reports import junit, terminal, written
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.record import (
-    commit_of,
-    environment_of,
-    now,
-    record_of,
-    settings_record,
-)
-from grb_check.session.collection import (
-    is_verdict_id,
-)
-from grb_check.session.entered_tests import audit_tests, baseline_tests
+from grb_check.reports.record import Definition, commit_of, environment_of, now
+from grb_check.runs.entered_tests import EnteredTest, entered_tests
+from grb_check.runs.finish import Facts, Rows, exit_status, finish
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
-from grb_check.settings.settings import COMMAND_LINE
+from grb_check.settings.options import COMMAND_LINE
 
 
 @dataclass(frozen=True)
 class Ending:
-    """Findings of a session, whether cases count as lost, and why reports were not written."""
+    """Findings of a session, the facts of its exit status, and why reports were not written."""
 
     digest: Digest
-    lost: bool
+    facts: Facts
     unwritten: Sequence[str]
 
 
@@ -66,95 +58,101 @@ def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> CaseRecord
     return expected_cases.enter(report.nodeid, record, result, message)
 
 
-def finish(
+def end(
     session: pytest.Session,
     plan: SessionPlan,
     expected_cases: ExpectedCases,
     measured: Mapping[str, str],
-    definition: Callable[[str], tuple[str, int]],
+    definitions: Mapping[str, Definition],
 ) -> Ending:
-    """Judge what needs all cases, set the exit status, and write the reports.
+    """Judge what needs all cases, enter these verdicts as tests, and write the reports.
 
     Args:
         session: that is about to finish.
         plan: of it.
         expected_cases: with the reports of those that came back.
         measured: with what, see `measured_with`; empty if there are none.
-        definition: of the model with a label, see `CaseRunner.definition`.
+        definitions: label of a model -> where its factory is defined.
     """
-    rows, early, settings = expected_cases.rows, _ended_early(session), plan.settings
-    lost = _settle(session, plan, expected_cases)
-    entered: list[list[pytest.TestReport]] = []
-    compared, environment = None, environment_of(measured)
-    if settings.baseline is not None:
-        compared = baseline_result(
-            settings.baseline,
-            rows,
-            plan.cases.cases,
-            environment,
+    rows, settings = expected_cases.rows, plan.settings
+    status, early = session.exitstatus, _ended_early(session)
+    lost = _is_lost(session, plan, expected_cases, early=early)
+    finished = finish(
+        Rows(
+            settings=settings.recorded,
+            cases=rows,
+            missing=expected_cases.missing,
+            plan=_with_deselected(plan.cases, expected_cases),
+            environment=environment_of(measured),
+            boards=plan.boards,
+            baseline=plan.inputs.baseline,
+            definitions=definitions,
             cut_short=early or lost,
-            shard=settings.shard,
+            date=now(),
+            commit=commit_of(session.config.rootpath),
         )
-        entered += baseline_tests(compared, rows)
-    record = record_of(
-        settings_record(settings, definition),
-        rows,
-        missing=expected_cases.missing,
-        plan=_with_deselected(plan.cases, expected_cases),
-        boards=plan.boards,
-        baseline=compared,
-        environment=environment,
-        date=now(),
-        commit=commit_of(session.config.rootpath),
     )
-    add_tests(session, [*entered, *audit_tests(record)])
-    named = COMMAND_LINE in (settings.origins["grb_baseline"], settings.origins["grb_base"])
-    whole = settings.shard is None and session.exitstatus == pytest.ExitCode.OK
-    if named and whole and not any(row.verdict for row in rows):  # a gate that judged nothing
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    result = digest(record)
+    add_tests(session, [reports_of(test) for test in entered_tests(finished)])
+    result = digest(finished.record)
     if rows:
         for name, value in junit.suite_properties(result).items():
             add_suite_property(session.config, name, value)
-    unwritten = written.write_run(settings.outputs, result)
-    failed = unwritten or (compared is not None and compared.failed)
-    if failed and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    return Ending(result, lost, tuple(unwritten.values()))
+    paths = {kind: Path(path) for kind, path in settings.execution.outputs.items()}
+    unwritten = written.write_run(paths, result)
+    named = COMMAND_LINE in (settings.origins["grb_baseline"], settings.origins["grb_base"])
+    facts = Facts(
+        status=int(status),
+        failed=bool(session.testsfailed),
+        lost=lost,
+        empty_shard=bool(plan.cases.cases and not plan.cases.part),
+        inconsistent=bool(expected_cases.inconsistent),
+        unjudged=named
+        and settings.execution.shard is None
+        and not any(row.verdict for row in rows),
+        unwritten=bool(unwritten) or finished.unwritten,
+    )
+    session.exitstatus = exit_status(facts)
+    return Ending(result, facts, tuple(unwritten.values()))
+
+
+def reports_of(test: EnteredTest) -> list[pytest.TestReport]:
+    """Return setup, call and teardown of a test that is entered."""
+
+    def report(when: Literal["setup", "call", "teardown"], longrepr: Any) -> pytest.TestReport:
+        return pytest.TestReport(
+            nodeid=test.node_id,
+            location=(test.path, None, test.name),
+            keywords={},
+            outcome="passed" if longrepr is None else "failed",
+            longrepr=longrepr,
+            when=when,
+            user_properties=list(test.properties),
+        )
+
+    call = report("call", test.failure)
+    call.grb = {"shown": test.shown}  # type: ignore[attr-defined]
+    return [report("setup", None), call, report("teardown", None)]
 
 
 def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:
     """Write the tables below pytest's own reports."""
-    lost = terminal.LOST if ending.lost else ""
+    lost = terminal.LOST if ending.facts.lost else ""
     terminal.write_run(reporter, ending.digest, lost, details=reporter.verbosity > 0)
     for line in ending.unwritten:
         reporter.write_line(f"grb: {line}", red=True)
 
 
-def _settle(session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedCases) -> bool:
-    """Set the exit status if pytest's own is too good or too bad.
-
-    A run in which a case got no verdict is neither green nor merely failed, unless it was stopped
-    on purpose. A part of a run without any case is fine.
-
-    Returns:
-        Whether cases count as lost.
-    """
+def _is_lost(
+    session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedCases, *, early: bool
+) -> bool:
+    """Whether cases count as lost: they got no verdict, and the run was not stopped on purpose."""
     if not expected_cases.collected and is_controller(session.config):  # every worker died before
         expected_cases.expect(map(node_id_of, plan.cases.part))
-    broke_down = (
-        session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
-    )  # pytest writes no summary then
-    idle = bool(plan.cases.cases and not plan.cases.part)
-    if idle and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-        session.exitstatus = pytest.ExitCode.OK
-    if expected_cases.inconsistent and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if not expected_cases.missing or (_ended_early(session) and not broke_down):
+    broke_down = session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
+    if not expected_cases.missing or (early and not broke_down):
         return False
-    session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if broke_down and reporter is not None:
+    if broke_down and reporter is not None:  # pytest writes no summary then
         terminal.write_missing(reporter, expected_cases.missing)
     return True
 

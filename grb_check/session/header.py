@@ -11,8 +11,10 @@ from grb_check.files.outputs import shown
 from grb_check.files.text import fit_line
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.default_limit import DROP_MARGIN
+from grb_check.runs.inputs import Inputs
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.settings import DEFAULT, Section, Settings, describe_given
+from grb_check.settings.options import DEFAULT, Section, describe_given
+from grb_check.settings.settings import RunSettings, found_again
 
 # Options that the first lines are about.
 HEADER_OPTIONS: Final = (
@@ -38,18 +40,19 @@ FEATURES: Final = {
 SECTIONS: Final[tuple[Section, ...]] = ("attacked", "data", "limits", "baselines", "ranks")
 
 
-def header(settings: Settings, cases: int, device: str) -> list[str]:
+def header(inputs: Inputs, cases: int, device: str) -> list[str]:
     """Return the settings in force with their origins.
 
     Args:
-        settings: of the run.
+        inputs: of the run.
         cases: number of cases of the whole run.
         device: in use; empty if not known yet.
     """
+    settings = inputs.settings
     origin = settings.origins
     models = ", ".join(
         f"{f'{model.label}=' if len(settings.models) > 1 else ''}{model.target}"
-        f"{f'({_arguments(model)})' if model.args else ''}"
+        f"{f'({_arguments(model)})' if model.arguments else ''}"
         for model in settings.models
     )
     chosen = origin["grb_dataset"]
@@ -65,9 +68,9 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
         f"grb device: {used} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
         *_data(settings),
-        *_pack(settings),
-        *_baseline(settings),
-        *_given(settings),
+        *_pack(inputs),
+        *_baseline(inputs),
+        *_given(inputs),
     ]
 
 
@@ -92,20 +95,20 @@ def shard_lines(plan: ShardPlan, times: Path | None, *, others: bool) -> list[st
     return lines
 
 
-def _pack(settings: Settings) -> list[str]:
-    pack = settings.pack
+def _pack(inputs: Inputs) -> list[str]:
+    pack = inputs.pack
     if pack is None:
         return []
     return [
         f"grb pack: {shown(pack.path)}, {pack.content}, digest {pack.digest[:16]} "
-        f"({settings.origins['grb_pack']})"
+        f"({inputs.settings.origins['grb_pack']})"
     ]
 
 
-def _data(settings: Settings) -> list[str]:
+def _data(settings: RunSettings) -> list[str]:
     """How features are scaled, how the split is made, and what models learn from."""
     groups: dict[str, list[str]] = {}
-    for source in settings.datasets:
+    for source in (found_again(spec, settings) for spec in settings.datasets):
         drawn = "80/20" if source.of_graphs else "GRB's"
         split = {
             "grb": "GRB's split",
@@ -120,15 +123,16 @@ def _data(settings: Settings) -> list[str]:
     ]
 
 
-def _given(settings: Settings) -> list[str]:
+def _given(inputs: Inputs) -> list[str]:
     """Other options that were given, and the default limit if it is in force."""
+    settings, baseline = inputs.settings, inputs.baseline
     shown = {name: text for name, text in settings.given.items() if name not in HEADER_OPTIONS}
     lines = [
         fit_line(f"grb {text} ({origin})")
         for text, origin in describe_given(shown, settings.origins, SECTIONS)
     ]
     if settings.gate.max_drop is None:
-        judges = settings.baseline is not None and not settings.baseline.writes
+        judges = baseline is not None and not baseline.writes
         instead = "; where the baseline has an entry, no loss beyond its margin instead" * judges
         lines.append(
             f"grb limit: drop of the least robust reference + {DROP_MARGIN:.0%} + interval "
@@ -137,19 +141,19 @@ def _given(settings: Settings) -> list[str]:
     return lines
 
 
-def _baseline(settings: Settings) -> list[str]:
-    baseline = settings.baseline
+def _baseline(inputs: Inputs) -> list[str]:
+    baseline, origins = inputs.baseline, inputs.settings.origins
     if baseline is None:
         return []
-    if settings.base is not None:
+    if inputs.revision is not None:
         content = "the same files, not measured" if baseline.same else _entries(baseline)
-        return [f"grb base: {settings.base}, {content} ({settings.origins['grb_base']})"]
+        return [f"grb base: {inputs.revision}, {content} ({origins['grb_base']})"]
     what = _entries(baseline)
     if baseline.writes:
         what = "to be written" if baseline.requested else "not there yet: to be written"
         what += ", nothing is compared"
     where = shown(baseline.path)
-    return [f"grb baseline: {where}, {what} ({settings.origins['grb_baseline']})"]
+    return [f"grb baseline: {where}, {what} ({origins['grb_baseline']})"]
 
 
 def _entries(baseline: Baseline) -> str:
@@ -157,11 +161,11 @@ def _entries(baseline: Baseline) -> str:
 
 
 def _arguments(model: ModelSpec) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in model.args.items())
+    return ", ".join(f"{name}={value!r}" for name, value in model.arguments.items())
 
 
-def _store(settings: Settings) -> str:
-    store = settings.store
+def _store(settings: RunSettings) -> str:
+    store = settings.execution.store
     if store is None:
         return "off"
     return f"{shown(Path(store.location))}{', read only' if store.read_only else ''}"

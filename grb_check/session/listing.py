@@ -19,7 +19,7 @@ from grb_check.ranking.boards.board import Board, not_measured
 from grb_check.ranking.boards.files import FOLDER, read_board
 from grb_check.ranking.boards.published_board import published_board, published_datasets
 from grb_check.reports.plain import columns
-from grb_check.settings.options import LIST_FLAG
+from grb_check.settings.pytest_options import LIST_FLAG
 from grb_check.settings.registered_names import RegisteredNames, RegisteredTarget
 
 

@@ -12,30 +12,30 @@ from typing import Final
 import pytest
 
 from grb_check import datasets
-from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
 from grb_check.cases.node_ids import NodeId, node_path
 from grb_check.cases.shards import ShardPlan, plan
 from grb_check.errors import UsageError
 from grb_check.gate.expected_failures import reasons
-from grb_check.ranking.comparison_models import Boards, boards_for
+from grb_check.ranking.comparison_models import Boards
+from grb_check.runs.inputs import Inputs, boards_of, open_inputs, recorded_durations
 from grb_check.session.collection import MARK, names_files_only, take_node_ids
 from grb_check.session.plugin_hooks import pass_settings, registered_names
 from grb_check.session.pytest_private import captured, is_worker
 from grb_check.session.split_paths import refuse_split_paths
-from grb_check.settings import options
+from grb_check.settings import pytest_options
 from grb_check.settings.judging import check_expected_failures, check_thresholds
+from grb_check.settings.options import COMMAND_LINE
 from grb_check.settings.raw_values import check_all, read_raw
 from grb_check.settings.reading import read
 from grb_check.settings.selecting import (
     cases_of,
-    ranks_are_optional,
     read_places,
     selects_now,
     widened,
 )
-from grb_check.settings.settings import COMMAND_LINE, Settings
+from grb_check.settings.settings import RunSettings
 from grb_check.user_code.factories import quiet_imports
 
 NOT_ASKED_FOR: Final = f"not {MARK}"  # as -m, without which no work is done for the cases
@@ -46,9 +46,8 @@ class SessionPlan:
     """The work of a session.
 
     Attributes:
-        settings: in force.
+        inputs: the settings in force, and what they name, opened.
         registry: of the attacks that the run can name.
-        selected: attacks that the options select, without those that node ids add.
         cases: of the whole run, and those of this part of it.
         seconds: that one repeat of each case may take, by id.
         durations: file of these durations; None without one.
@@ -58,15 +57,19 @@ class SessionPlan:
             test files and the model comes from the ini file, or by `-m "not grb"`.
     """
 
-    settings: Settings
+    inputs: Inputs
     registry: AttackRegistry
-    selected: tuple[Pair, ...]
     cases: ShardPlan
     seconds: Mapping[str, float]
     durations: Path | None
     boards: Boards
     expected_failures: Mapping[str, str]
     left_out: bool
+
+    @property
+    def settings(self) -> RunSettings:
+        """The settings in force."""
+        return self.inputs.settings
 
 
 def plan_session(config: pytest.Config) -> SessionPlan:
@@ -79,7 +82,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     names = registered_names(config)
     node_ids = take_node_ids(config)
     invocation_dir = config.invocation_params.dir
-    if options.names_users_code(config):
+    if pytest_options.names_users_code(config):
         sys.path[:0] = map(str, dict.fromkeys([invocation_dir, config.rootpath]))
         # Read when torch is loaded: waiting threads sleep instead of taking a core from another
         # worker; without it two workers on two cores are several times slower.
@@ -87,12 +90,13 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     registry = AttackRegistry(names.attacks)
     with quiet_imports(), captured(config):  # attacks of users are imported
         update = config.getoption("grb_update_baseline") is True
-        lookup = options.lookup(config)
+        lookup = pytest_options.lookup(config)
         given = read(lookup, config.rootpath, invocation_dir, registry, names, update=update)
-    needs = "an id of a grb case" if node_ids else options.selecting(config)
+    needs = "an id of a grb case" if node_ids else pytest_options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
-    settings = widened(given, node_ids, registry)
+    inputs = open_inputs(widened(given, node_ids, registry), invocation_dir)
+    settings = inputs.settings
     only = bool(config.getoption("grb_only"))
     if config.option.markexpr == NOT_ASKED_FOR and (only or node_ids or update):
         config.option.markexpr = ""  # that of addopts: the cases are asked for
@@ -100,26 +104,19 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     left_out = _leaves_out(config, settings, node_ids, only=only)
     idle = left_out or not settings.models
     selected = [] if idle else _selected(settings, node_ids)
-    seconds, durations = recorded_durations(settings)
-    cases = plan(selected, settings.shard, seconds)
+    seconds, durations = recorded_durations(inputs)
+    cases = plan(selected, settings.execution.shard, seconds)
     narrowed = bool(node_ids) or not selected or selects_now(settings.origins)
     check_expected_failures(settings, registry, selected, narrowed=narrowed)
-    boards = boards_for(
-        settings.comparison_models,
-        selected,
-        settings.datasets,
-        settings.places,
-        optional=ranks_are_optional(settings.origins),
-    )
+    boards = boards_of(settings, selected)
     if only:
         config.args[:] = []
     pass_settings(config, settings)
     if not is_worker(config):
-        check_all("--grb-", settings.outputs, settings.baseline)
+        check_all("--grb-", settings.execution.outputs, inputs.baseline)
     return SessionPlan(
-        settings=settings,
+        inputs=inputs,
         registry=registry,
-        selected=given.attacks,
         cases=cases,
         seconds=seconds,
         durations=durations,
@@ -129,20 +126,6 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     )
 
 
-def recorded_durations(settings: Settings) -> tuple[Mapping[str, float], Path | None]:
-    """Return the seconds of one repeat of each case, and the file that they are from.
-
-    Returns:
-        Nothing if the run is not divided, or no baseline has durations.
-    """
-    baseline = settings.baseline
-    divided = settings.shard is not None or settings.jobs is not None
-    if divided and baseline is not None and baseline.entries:
-        entries = baseline.entries.items()
-        return {key: entry.seconds / entry.repeats for key, entry in entries}, baseline.path
-    return {}, None
-
-
 def places_of(config: pytest.Config) -> datasets.Places:
     """Return where datasets may come from, by the options and the ini file alone.
 
@@ -150,11 +133,11 @@ def places_of(config: pytest.Config) -> datasets.Places:
         UsageError: a folder is not a directory, or a source or the split is unknown.
     """
     invocation_dir = config.invocation_params.dir
-    return read_places(read_raw(options.lookup(config), config.rootpath, invocation_dir))
+    return read_places(read_raw(pytest_options.lookup(config), config.rootpath, invocation_dir))
 
 
 def _leaves_out(
-    config: pytest.Config, settings: Settings, node_ids: Sequence[NodeId], *, only: bool
+    config: pytest.Config, settings: RunSettings, node_ids: Sequence[NodeId], *, only: bool
 ) -> bool:
     """Whether the command line is about single test files alone, or leaves the cases out."""
     if config.option.markexpr == NOT_ASKED_FOR:
@@ -165,7 +148,7 @@ def _leaves_out(
     return names_files_only(config)
 
 
-def _selected(settings: Settings, node_ids: Sequence[NodeId]) -> list[Case]:
+def _selected(settings: RunSettings, node_ids: Sequence[NodeId]) -> list[Case]:
     """The cases that the options select, or those that the node ids name.
 
     Raises:

@@ -12,7 +12,7 @@ from grb_check.errors import UsageError, count
 from grb_check.files.outputs import reason
 from grb_check.files.text import fit_line
 from grb_check.settings.registered_names import RegisteredNames, Registry
-from grb_check.settings.settings import Settings
+from grb_check.settings.settings import RunSettings
 from grb_check.user_code.calls import short_traceback
 
 _RAISED = (Exception, SystemExit, pytest.fail.Exception, pytest.skip.Exception)
@@ -37,7 +37,7 @@ def registered_names(config: pytest.Config) -> RegisteredNames:
     return names
 
 
-def pass_settings(config: pytest.Config, settings: Settings) -> None:
+def pass_settings(config: pytest.Config, settings: RunSettings) -> None:
     """Call the hook that receives the settings.
 
     Raises:

@@ -149,7 +149,7 @@ def _is_started(manager: object) -> bool:
 def add_tests(session: pytest.Session, tests: Sequence[Sequence[pytest.TestReport]]) -> None:
     """Enter tests that were not items, after all others, as if they had just run.
 
-    They are counted, shown and written like others; a failed one fails the session.
+    They are counted, shown and written like others.
 
     Args:
         session: that is about to finish.
@@ -168,5 +168,3 @@ def add_tests(session: pytest.Session, tests: Sequence[Sequence[pytest.TestRepor
         for report in reports:
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(**about)
-    if session.testsfailed and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -13,6 +13,7 @@ from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.node_ids import is_node_id
 from grb_check.errors import UsageError
 from grb_check.reports.annotations import annotation_lines, in_github_actions
+from grb_check.runs.finish import exit_status
 from grb_check.runs.workers.resources import SHARED_OUT, visible_gpus
 from grb_check.session import collection, ending, worker_gpus
 from grb_check.session.base import UserTests, base_baseline
@@ -21,7 +22,7 @@ from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
 from grb_check.session.pytest_private import is_controller, is_worker, say
 from grb_check.session.running import CaseRunner
-from grb_check.settings.settings import COMMAND_LINE
+from grb_check.settings.options import COMMAND_LINE
 
 
 class Run:
@@ -56,7 +57,7 @@ class Run:
         Raises:
             UsageError, DataError, ModelError: see `CaseRunner.check`.
         """
-        if self.plan.settings.jobs is not None and is_controller(self._config):
+        if self.plan.settings.execution.jobs is not None and is_controller(self._config):
             raise UsageError(
                 "--grb-jobs measures in processes of its own, and so do the workers of "
                 "pytest-xdist: leave -n away, or give -n 0"
@@ -103,7 +104,7 @@ class Run:
         known = runner.environment | runner.fingerprints
         known |= {source.name: fingerprint for source, fingerprint in data.items()}
         baseline = base_baseline(self._config, self.plan, known, runner.show, of_tests)
-        self.plan = replace(self.plan, settings=replace(self.plan.settings, baseline=baseline))
+        self.plan = replace(self.plan, inputs=replace(self.plan.inputs, baseline=baseline))
         self.runner.plan = self.plan
 
     def header(self) -> list[str]:
@@ -116,7 +117,7 @@ class Run:
             ]
         if not plan.cases.cases:
             return []
-        lines = header(plan.settings, len(plan.cases.cases), device)
+        lines = header(plan.inputs, len(plan.cases.cases), device)
         lines += shard_lines(plan.cases, plan.durations, others=bool(self._config.args))
         if self.runner.workers:
             lines.append(f"grb measures in: {self.runner.workers}")
@@ -152,13 +153,13 @@ class Run:
         if self._config.option.collectonly:
             return
         measured = self.runner.environment if self.expected_cases.rows else {}
-        self._ending = ending.finish(
-            session, self.plan, self.expected_cases, measured, self.runner.definition
+        self._ending = ending.end(
+            session, self.plan, self.expected_cases, measured, self.runner.definitions
         )
         # Whatever it raises, Ctrl-C during an upload too: pytest's summary is still to come.
         self._hooks.call("pytest_grb_record", record=self._ending.digest.record)
-        if self._hooks.failures and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        facts = replace(self._ending.facts, hooks_failed=bool(self._hooks.failures))
+        session.exitstatus = exit_status(facts)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""

@@ -20,9 +20,11 @@ from grb_check.errors import GrbCheckError, UsageError
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_result
 from grb_check.ranking.comparison_models import check_data
+from grb_check.reports.record import Definition
+from grb_check.runs.inputs import with_digests
 from grb_check.runs.measuring import Measuring, joined
-from grb_check.runs.start import calls_for, setup_for
-from grb_check.runs.tasks import ModelOnDataset, Setup
+from grb_check.runs.start import calls_for
+from grb_check.runs.tasks import ModelOnDataset
 from grb_check.runs.workers.in_process import Inline
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan
@@ -30,6 +32,7 @@ from grb_check.session.progress import LogLines, Ticker, progress_writer
 from grb_check.session.pytest_private import captured, overridden
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.selecting import source_of
+from grb_check.settings.settings import RunSettings
 from grb_check.user_code.factories import quiet_imports
 from grb_check.user_code.sources import definition
 
@@ -60,9 +63,8 @@ class CaseRunner:
         self._definitions: dict[str, tuple[str, int] | None] = {}  # that checks have found
         self.progress_writer: Ticker | LogLines | None = None
         self._remote: Measuring | None = None  # by workers
-        self.measured_in_process: list[
-            str
-        ] = []  # names of models that cannot be sent to other processes
+        # Names of models that cannot be sent to other processes.
+        self.measured_in_process: list[str] = []
         self.fingerprints: dict[str, str] = {}  # of the datasets that were checked
 
     def check(self) -> None:
@@ -73,9 +75,9 @@ class CaseRunner:
         """
         self.progress_writer = progress_writer(self._config)  # nothing is captured yet
         settings = self.plan.settings
-        if settings.jobs is not None:
-            calls = calls_for(settings, self._setup, settings.repeats * len(self.plan.cases.part))
-            self._remote = Measuring(calls, self._setup, self._on_dataset, self.progress_writer)
+        if settings.execution.jobs is not None:
+            calls = calls_for(self._settings, settings.repeats * len(self.plan.cases.part))
+            self._remote = Measuring(calls, self._settings, self._on_dataset, self.progress_writer)
         with quiet_imports(), captured(self._config):
             checked = self._measuring.check(self.plan.cases.part, settings.repeats)
         for case, result in checked.items():
@@ -151,27 +153,27 @@ class CaseRunner:
         return joined(result)
 
     @cached_property
-    def _setup(self) -> Setup:
-        plan = self.plan
-        return setup_for(plan.settings, plan.registry, plan.selected)
+    def _settings(self) -> RunSettings:
+        """The settings as tasks get them."""
+        return with_digests(self.plan.settings, self.plan.registry)
 
     @cached_property
     def _inline(self) -> Inline:
         """What runs tasks in this process."""
         ticker = self.progress_writer if isinstance(self.progress_writer, Ticker) else None
         if ticker is None:
-            return Inline(self._setup)
+            return Inline(self._settings)
 
         def step(text: str) -> AbstractContextManager[None]:
             left = self._here.left
             return ticker(f"{left}; {text}" if left else text)
 
-        return Inline(self._setup, step)
+        return Inline(self._settings, step)
 
     @cached_property
     def _here(self) -> Measuring:
         """What measures in this process."""
-        return Measuring(self._inline, self._setup, self._on_dataset, self.progress_writer)
+        return Measuring(self._inline, self._settings, self._on_dataset, self.progress_writer)
 
     @property
     def _measuring(self) -> Measuring:
@@ -216,7 +218,7 @@ class CaseRunner:
             )
         spec = settings.model(label)
         if spec.label not in self._subjects:
-            self._subjects[spec.label] = as_subject(spec.target, spec.args, spec.label)
+            self._subjects[spec.label] = as_subject(spec.target, spec.arguments, spec.label)
         return self._subjects[spec.label]
 
     def model(self, label: str, node: pytest.Item) -> Subject | ModelSpec:
@@ -249,17 +251,21 @@ class CaseRunner:
         reported = self._definitions.get(name)
         return None if reported is None else (Path(reported[0]), reported[1])
 
-    def definition(self, label: str) -> tuple[str, int]:
-        """Return the file and line where a model's factory is defined; empty and 0 if unknown.
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        """Where the factories of models are defined, by label, as far as that is known.
 
-        The path starts at the root of the repository in GitHub Actions, and at rootdir elsewhere.
+        Paths start at the root of the repository in GitHub Actions, and at rootdir elsewhere.
         """
-        known = label in self._subjects or self._definitions
-        result = self._definition(label) if known else None
         root = Path(os.environ.get(WORKSPACE) or self._config.rootpath).resolve()
-        if result is None or not result[0].resolve().is_relative_to(root):
-            return "", 0
-        return result[0].resolve().relative_to(root).as_posix(), result[1]
+        result = {}
+        for model in self.plan.settings.models:
+            known = model.label in self._subjects or self._definitions
+            place = self._definition(model.label) if known else None
+            if place is not None and place[0].resolve().is_relative_to(root):
+                file = place[0].resolve().relative_to(root).as_posix()
+                result[model.label] = Definition(file=file, line=place[1])
+        return result
 
     def evaluate(self, case: Case, model: Any, node: pytest.Item) -> CaseResult:
         """Run a case.
@@ -307,11 +313,11 @@ class CaseRunner:
             result: of the case.
             cases: of the run, which share the level of the default limit.
         """
-        settings, outcome = self.plan.settings, result.outcome
+        inputs, outcome = self.plan.inputs, result.outcome
         comparison = None
-        if settings.baseline is not None:
-            comparison = settings.baseline.compare(key_of(node_id, outcome.case), outcome)
-        return judge_result(result, settings.gate, comparison, cases=cases)
+        if inputs.baseline is not None:
+            comparison = inputs.baseline.compare(key_of(node_id, outcome.case), outcome)
+        return judge_result(result, inputs.settings.gate, comparison, cases=cases)
 
     def expected_failure(self, node: pytest.Item, name: str) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.
@@ -339,8 +345,8 @@ class CaseRunner:
         # Imports torch, which has run the case.
         from grb_check.failures.record_failure import FailedTest, RunFolders, keep, worth_keeping
 
-        settings = self.plan.settings
-        if settings.evidence is None or not worth_keeping(verdict):
+        execution = self.plan.settings.execution
+        if not execution.evidence or not worth_keeping(verdict):
             return None
         failure = FailedTest(
             node_id=node.nodeid,
@@ -352,9 +358,9 @@ class CaseRunner:
         )
         invocation_dir = self._config.invocation_params.dir
         folders = RunFolders(
-            folder=settings.evidence, root=self._config.rootpath, cwd=invocation_dir
+            folder=Path(execution.evidence), root=self._config.rootpath, cwd=invocation_dir
         )
-        shrink = settings.shrink and verdict is not None and not verdict.passed
+        shrink = execution.shrink and verdict is not None and not verdict.passed
         return keep(failure, self._evaluator, folders, shrink=shrink)
 
     def name_of(self, dataset: str) -> str:
@@ -364,7 +370,7 @@ class CaseRunner:
             UsageError: there is no such dataset.
         """
         settings = self.plan.settings
-        if dataset not in settings.registered_datasets:
+        if dataset not in settings.execution.registered_datasets:
             dataset = datasets.anchored(dataset, self._config.rootpath)
         source = source_of(settings, dataset)
         self._sources.setdefault(source.name, source)
@@ -394,7 +400,7 @@ class CaseRunner:
                     case,
                     repeat.measurement.seed,
                     repeats=repeats,
-                    selected=self.plan.selected,
+                    selected=self.plan.settings.selected,
                 )
                 content = again.perturbation
             perturbations.append(from_bytes(content))

@@ -15,7 +15,7 @@ import pytest
 
 from grb_check.errors import UsageError
 from grb_check.session.pytest_private import is_worker, root_and_ini_file
-from grb_check.settings.settings import OPTIONS
+from grb_check.settings.options import OPTIONS
 
 _WITH_VALUE: Final = {option.flag for option in OPTIONS if option.metavar}
 

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from grb_check.runs.workers.resources import SHARED_OUT, VISIBLE, visible_gpus
-from grb_check.settings.settings import OPTIONS
+from grb_check.settings.options import OPTIONS
 
 _WORKER: Final = "PYTEST_XDIST_WORKER"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,17 +16,27 @@ from grb_check.user_code.sources import source_digest
 EVERY: Final = "zoo"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSpec:
-    """A model that the user names: `pkg.module:attr`, its arguments and its label.
+    """A model that the user names.
 
-    `source` is the digest of the Python files of its package when the run began.
+    Attributes:
+        label: its name.
+        target: its factory, as `pkg.module:attr`.
+        args: keyword arguments for it, a dict of literals as Python writes it.
+        source: digest of the Python files of its package when the run began.
     """
 
     label: str
     target: str
-    args: Mapping[str, Any]
+    args: str = "{}"
     source: str = ""
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """Keyword arguments for the factory."""
+        result: Mapping[str, Any] = literal_eval(self.args)
+        return result
 
 
 def read_models(
@@ -69,7 +80,7 @@ def read_models(
                 f"':/[]@* '; give another before the '=', or leave the '=' out"
             )
         source = source_digest(target)
-        models.append(ModelSpec(label=label, target=target, args=arguments, source=source))
+        models.append(ModelSpec(label=label, target=target, args=repr(arguments), source=source))
     return tuple(models)
 
 

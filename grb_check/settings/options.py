@@ -1,172 +1,447 @@
-"""Options registered with pytest and looked up in its configuration."""
+"""The table of options.
+
+An option is declared, described and, if its value depends on no other option, parsed here and
+nowhere else: pytest's options and ini values, the pages of the documentation, `grb_check.run`, the
+header of a run and the settings of the record follow. Imports nothing heavy: every run of pytest
+loads this module.
+"""
 
 from __future__ import annotations
 
-import difflib
-import reprlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
 
-import pytest
+from grb_check.settings import parsers
+from grb_check.settings.parsers import Parser
 
-from grb_check.errors import UsageError, unknown
-from grb_check.settings.settings import (
-    COMMAND_LINE,
-    DEFAULT,
-    INI,
-    MISSING,
-    OPTIONS,
-    UPDATE_FLAG,
-    Option,
-    tagged,
+# Origins of values, and what stands for a value that is not given.
+COMMAND_LINE: Final = "command line"
+INI: Final = "ini"
+DEFAULT: Final = "default"
+MISSING: Final = object()
+
+UPDATE_FLAG: Final = "--grb-update-baseline"
+
+IniType: TypeAlias = Literal["string", "linelist", "int", "float", "bool"]
+# Groups of the page of the reference.
+Section: TypeAlias = Literal[
+    "attacked", "data", "limits", "baselines", "ranks", "reports", "failures", "where"
+]
+# selects: cases, so that ranks of the ini file may not apply. needs a model: an error without one.
+# of attacks: means nothing in a suite without attacks. place: where and in which order a run is
+# measured, which changes no figure. python: `grb_check.run` takes it.
+Tag: TypeAlias = Literal["selects", "needs a model", "of attacks", "place", "python"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of the command line with its ini value; one without a flag is an ini value alone.
+
+    Attributes:
+        flag: such as `--grb-max-drop`; empty for an ini value alone.
+        metavar: its form; empty for a switch.
+        help: for `pytest --help` and the page of the reference.
+        ini: name of the ini value; `grb_max_drop` if it is not given.
+        section: of the page of the reference.
+        type: of the ini value.
+        repeatable: whether it takes several values.
+        tags: see `Tag`.
+        parse: from the raw values and `dest` to the value; None if that depends on other options,
+            see `settings.reading`.
+        dest: name of the value: `--grb-max-drop` is `grb_max_drop`.
+    """
+
+    flag: str
+    metavar: str
+    help: str
+    ini: str = ""
+    section: Section | None = None
+    type: IniType = "string"
+    repeatable: bool = False
+    tags: tuple[Tag, ...] = ()
+    parse: Parser | None = None
+    dest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        dest = self.flag.lstrip("-").replace("-", "_") or self.ini
+        object.__setattr__(self, "dest", dest)
+        object.__setattr__(self, "ini", self.ini or dest)
+
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "--grb-model",
+        "[LABEL=]PKG.MODULE:ATTR",
+        "factory of the model to attack, or a name of --grb-list=models, or zoo for all "
+        "that learn with labels; repeat it to compare several",
+        repeatable=True,
+        section="attacked",
+    ),
+    Option(
+        "--grb-model-args",
+        "NAME=VALUE,...",
+        "keyword arguments for the factory; once for all models, or once for each in their order",
+        repeatable=True,
+        tags=("python",),
+        section="attacked",
+    ),
+    Option(
+        "--grb-suite",
+        "NAME",
+        "cases to run if nothing else is selected: a name of --grb-list=suites (default: smoke)",
+        tags=("selects", "needs a model", "python"),
+        section="attacked",
+    ),
+    Option(
+        "--grb-dataset",
+        "NAME|PATH|pyg:CLASS/NAME|PKG.MODULE:FUNCTION",
+        "dataset to run on, a graph or a set of graphs: a known name (python -m "
+        "grb_check datasets), a directory or zip in GRB's four-file format or "
+        "TUDataset's layout, an npz or pt file, a class of PyG, or a function of yours; "
+        "NAME=... names it",
+        ini="grb_datasets",
+        type="linelist",
+        repeatable=True,
+        tags=("selects", "needs a model", "python"),
+        section="attacked",
+    ),
+    Option(
+        "--grb-difficulty",
+        "easy|medium|hard|full",
+        "test nodes to attack, by degree",
+        ini="grb_difficulties",
+        type="linelist",
+        repeatable=True,
+        tags=("selects", "needs a model", "python"),
+        section="attacked",
+    ),
+    Option(
+        "--grb-attack",
+        "[SCENARIO/]NAME[+MODIFIER...]|PATTERN|PKG.MODULE:ATTR",
+        "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE, "
+        "local=SHARE or SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the "
+        "strongest of the others of its scenario; a pattern such as 'injection/*' "
+        "selects those of the suite; PKG.MODULE:ATTR is an attack of yours",
+        ini="grb_attacks",
+        type="linelist",
+        repeatable=True,
+        tags=("selects", "needs a model", "of attacks", "python"),
+        section="attacked",
+    ),
+    Option(
+        "--grb-budget",
+        "SHARE",
+        "run each case at each of these budgets, as 0.01,0.05,0.1 or 5%%: the share of "
+        "edges and of targets' features that may change, or injected nodes for each "
+        "target (default: GRB's)",
+        ini="grb_budgets",
+        type="linelist",
+        repeatable=True,
+        tags=("selects", "needs a model", "of attacks", "python"),
+        parse=parsers.budgets,
+        section="attacked",
+    ),
+    Option(
+        "--grb-case",
+        "PATTERN",
+        "keep the cases whose id (dataset/difficulty/scenario/attack) matches the shell pattern",
+        ini="grb_cases",
+        type="linelist",
+        repeatable=True,
+        tags=("selects", "needs a model", "python"),
+        section="attacked",
+    ),
+    Option(
+        "--grb-repeats",
+        "N",
+        "repeats of a case, each with its own training and attack seed (default: the suite's); "
+        "a case that a default limit may fail has 6",
+        type="int",
+        tags=("python",),
+        section="attacked",
+    ),
+    Option(
+        "--grb-max-drop",
+        "FRACTION",
+        "largest relative accuracy drop that passes, as 0.2 or 20%% (default: not "
+        "clearly more than that of every reference model)",
+        type="float",
+        tags=("python",),
+        parse=parsers.fraction,
+        section="limits",
+    ),
+    Option(
+        "--grb-min-clean",
+        "FRACTION",
+        "smallest clean accuracy that passes (default: 75%% of the reference GCN's)",
+        type="float",
+        tags=("python",),
+        parse=parsers.fraction,
+        section="limits",
+    ),
+    Option(
+        "--grb-threshold",
+        "PATTERN=FRACTION[ warn]",
+        "largest drop for the cases that match; the last match wins; with the word warn, "
+        "as in '*/tdgia = 30%% warn', a larger one is reported and the test passes",
+        ini="grb_thresholds",
+        type="linelist",
+        repeatable=True,
+        tags=("of attacks", "python"),
+        section="limits",
+    ),
+    Option(
+        "--grb-strict-diagnostics",
+        "",
+        "fail a case whose attack may have been too weak for a conclusion "
+        "(docs/explanation/diagnostics.md); by default this is only reported",
+        type="bool",
+        tags=("python",),
+        parse=parsers.switch,
+        section="limits",
+    ),
+    Option(
+        "--grb-inconclusive",
+        "pass|fail",
+        "result of a case whose comparison with the baseline is inconclusive (default: "
+        "pass); fail asks the model to show that it is no worse",
+        parse=parsers.verdict,
+        section="baselines",
+    ),
+    Option(
+        "--grb-expected-failure",
+        "PATTERN: REASON",
+        "report failures of the cases that match as expected (xfail), with this reason",
+        ini="grb_expected_failures",
+        type="linelist",
+        repeatable=True,
+        tags=("needs a model",),
+        section="limits",
+    ),
+    Option(
+        "--grb-rank-against",
+        "published|zoo|BOARD.json|DEFENCE,...",
+        "rank each model by weighted accuracy: on GRB's published leaderboard, on the "
+        "measured one of the reference models (python -m grb_check leaderboard), on one "
+        "in a file, or among these defences of the measured one",
+        type="linelist",
+        repeatable=True,
+        tags=("needs a model", "of attacks"),
+        parse=parsers.comparison_models,
+        section="ranks",
+    ),
+    Option(
+        "--grb-data",
+        "DIR",
+        "directory to search for datasets, before the download directory "
+        "($GRB_CHECK_DATA, or one in the user's cache)",
+        type="linelist",
+        repeatable=True,
+        tags=("python",),
+        parse=parsers.folders,
+        section="data",
+    ),
+    Option(
+        "--grb-download",
+        "",
+        "download datasets that are in none of the directories",
+        type="bool",
+        tags=("python",),
+        parse=parsers.switch,
+        section="data",
+    ),
+    Option(
+        "",
+        "[NAME=]URL",
+        "URL to download from, in this order; {name} in it is replaced by the dataset's "
+        "name, 'default' stands for the built-in list (also: $GRB_CHECK_SOURCES)",
+        ini="grb_sources",
+        type="linelist",
+        repeatable=True,
+        tags=("python",),
+        parse=parsers.download_sources,
+        section="data",
+    ),
+    Option(
+        "--grb-split",
+        "grb|given",
+        "GRB's split by degree, or the one that comes with the dataset (default: grb for "
+        "benchmark graphs; for your own data its masks if it has any, else grb); sets of "
+        "graphs have the one that comes with them, else 80/20 at random, and refuse grb",
+        tags=("python",),
+        section="data",
+    ),
+    Option(
+        "--grb-training",
+        "inductive|transductive",
+        "train models of nodes on the graph of the training nodes (default), or on the "
+        "whole graph with the labels of these (the suites contrastive, "
+        "contrastive-smoke and poisoning)",
+        tags=("python",),
+        section="data",
+    ),
+    Option(
+        "--grb-features",
+        "grb|rows|given",
+        "features of nodes: GRB's normalisation (default for benchmark graphs), rows that "
+        "sum to 1 (there in the suites contrastive and contrastive-smoke), or as they are "
+        "given (default for your own data and for sets of graphs, which refuse grb)",
+        tags=("python",),
+        section="data",
+    ),
+    Option(
+        "--grb-store",
+        "DIR|off",
+        "directory of stored perturbations and other results; with ?mode=read at its end it "
+        "is only read (default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
+        tags=("python",),
+        parse=parsers.store,
+        section="where",
+    ),
+    Option(
+        "--grb-pack",
+        "FILE",
+        "take all black-box perturbations from this file of python -m grb_check pack, "
+        "and train no surrogate",
+        tags=("of attacks", "python"),
+        parse=parsers.path,
+        section="where",
+    ),
+    Option(
+        "--grb-device",
+        "DEVICE",
+        "torch device (default: auto, the first GPU or else the CPU)",
+        tags=("python",),
+        parse=parsers.device,
+        section="where",
+    ),
+    Option(
+        "--grb-jobs",
+        "N|auto",
+        "measure in N processes of this machine; auto: one for each GPU, or else for "
+        "each core (default: in pytest's own process)",
+        tags=("of attacks", "place", "python"),
+        parse=parsers.jobs,
+        section="where",
+    ),
+    Option(
+        "--grb-timeout",
+        "SECONDS",
+        "end a task of --grb-jobs, all attacks on one trained model, that takes longer: its "
+        "cases are lost (default: none)",
+        type="float",
+        tags=("of attacks", "place", "python"),
+        parse=parsers.seconds,
+        section="where",
+    ),
+    Option(
+        "--grb-resume",
+        "",
+        "go on with an interrupted run: take what it has measured from the store",
+        type="bool",
+        tags=("of attacks", "place", "python"),
+        parse=parsers.switch,
+        section="where",
+    ),
+    Option(
+        "--grb-baseline",
+        "FILE",
+        "compare with the baseline in this file, and fail cases that are clearly worse; "
+        "if the file does not exist it is written, and the run fails so that it is "
+        "committed; off for none",
+        tags=("of attacks",),
+        parse=parsers.output,
+        section="baselines",
+    ),
+    Option(
+        "--grb-margin",
+        "POINTS",
+        "tolerated loss of attacked accuracy against the baseline, in percentage points "
+        "(default: 2)",
+        type="float",
+        parse=parsers.points,
+        section="baselines",
+    ),
+    Option(
+        "--grb-base",
+        "REV",
+        "compare with the models as they are at this revision of git, as origin/main, a tag, "
+        "or origin/main... for the merge base: the same cases, seeds and perturbations on "
+        "both sides, without a file",
+        tags=("of attacks",),
+        parse=parsers.text,
+        section="baselines",
+    ),
+    Option(
+        "--grb-evidence",
+        "DIR|off",
+        "directory for the perturbations of failed cases, for python -m grb_check replay "
+        "(default: .grb_check/evidence in rootdir)",
+        parse=parsers.evidence,
+        section="failures",
+    ),
+    Option(
+        "--grb-shrink",
+        "",
+        "reduce the perturbation of a failed case to a small one that still fails, and show it",
+        type="bool",
+        parse=parsers.switch,
+        section="failures",
+    ),
+    Option(
+        "--grb-shard",
+        "I/N",
+        "run the I-th of N shards of the cases; python -m grb_check merge judges the "
+        "shards together",
+        tags=("needs a model", "of attacks"),
+        parse=parsers.shard,
+        section="where",
+    ),
+    Option(
+        "--grb-json",
+        "PATH",
+        "write the run record to this file: everything about every outcome",
+        parse=parsers.output,
+        section="reports",
+    ),
+    Option(
+        "--grb-junit",
+        "PATH",
+        "write the leaderboard to this file as JUnit XML: one suite for each dataset, with ranks",
+        parse=parsers.output,
+        section="reports",
+    ),
+    Option(
+        "--grb-html",
+        "PATH",
+        "write a report to this file, one HTML page that needs no other file",
+        parse=parsers.output,
+        section="reports",
+    ),
+    Option(
+        "--grb-markdown",
+        "PATH",
+        "write a summary in Markdown to this file, as for a comment on a merge request; "
+        "under GitHub Actions it is also added to the step's summary",
+        parse=parsers.output,
+        section="reports",
+    ),
 )
 
-JUNIT_PROPERTIES: Final = "grb_junit_properties"
-LIST_FLAG: Final = "--grb-list"
-LISTS: Final = ("models", "attacks", "datasets", "suites", "leaderboards")
 
-
-def register(parser: pytest.Parser) -> None:
-    """Add every option and ini value to pytest's."""
-    group = parser.getgroup("grb", "robustness of a graph neural network (grb_check)")
-    for option in OPTIONS:
-        if option.flag:
-            kind: dict[str, Any] = {"action": "store_true"}
-            if option.type != "bool":
-                action = "append" if option.repeatable else "store"
-                kind = {"action": action, "metavar": option.metavar}
-            text = f"{option.help} (ini: {option.ini})"
-            group.addoption(option.flag, default=None, help=text, **kind)
-        parser.addini(option.ini, option.help.replace("%%", "%"), type=option.type, default=None)
-    group.addoption(
-        "--grb-only",
-        action="store_true",
-        help="run the robustness cases only, without the repository's own tests",
-    )
-    group.addoption(
-        UPDATE_FLAG,
-        action="store_true",
-        help="write this run to the file of --grb-baseline instead of comparing with it",
-    )
-    parser.addini(
-        JUNIT_PROPERTIES,
-        "whether --junitxml has the figures as properties of each case (default: true); set it to "
-        "false for readers with a strict schema, such as Jenkins' xUnit plugin",
-        type="bool",
-        default=True,
-    )
-    group.addoption(
-        LIST_FLAG,
-        metavar="|".join(LISTS),
-        help="list what is available and run nothing",
-    )
-
-
-def check_flags(parser: pytest.Parser, args: Sequence[str]) -> None:
-    """Refuse an unknown option whose name is near to one of these, which pytest refuses without it.
-
-    Raises:
-        UsageError: names the nearest.
-    """
-    for text in parser.parse_known_and_unknown_args(list(args))[1]:
-        name = text.partition("=")[0]
-        flags = [option.flag for option in OPTIONS if option.flag]
-        near = difflib.get_close_matches(name, flags, n=1, cutoff=0.8)
-        if name.startswith("--grb-") and near:
-            raise UsageError(f"there is no option {name}; did you mean {near[0]}?")
-
-
-def in_use(config: pytest.Config) -> bool:
-    """Whether the command line, or a model in the ini file, asks for the plugin."""
-    flags = config.getoption("grb_only") or config.getoption("grb_update_baseline")
-    if flags or any(arg.startswith("grb::") for arg in config.args):
-        return True
-    named = any(config.getoption(option.dest, None) is not None for option in OPTIONS)
-    return named or bool(ini_value(config, "grb_model"))
-
-
-def names_users_code(config: pytest.Config) -> bool:
-    """Whether a model, an attack or a dataset is named that lies in the user's directories."""
-    others = [
-        value
-        for dest, ini in (("grb_attack", "grb_attacks"), ("grb_dataset", "grb_datasets"))
-        for value in (config.getoption(dest), ini_value(config, ini))
+def describe_given(
+    given: Mapping[str, str], origins: Mapping[str, str], sections: Collection[Section]
+) -> list[tuple[str, str]]:
+    """Return `max-drop: 0.2` and its origin for each option of these sections that was given."""
+    return [
+        (f"{name}: {text}" if (text := given[option.dest]) else name, origins.get(option.dest, ""))
+        for option in OPTIONS
+        if option.dest in given and option.section in sections
+        for name in [option.dest.removeprefix("grb_").replace("_", "-")]
     ]
-    named = config.getoption("grb_model") or ini_value(config, "grb_model")
-    return bool(named) or ":" in str(others)
 
 
-def selecting(config: pytest.Config) -> str | None:
-    """Return the first option on the command line that needs a model; None if there is none."""
-    if config.getoption("grb_only"):
-        return "--grb-only"
-    given = (
-        attack for attack in tagged("needs a model") if config.getoption(attack.dest) is not None
-    )
-    return next((option.flag for option in given), None)
-
-
-def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:
-    """Return a function from an option to its raw value (`MISSING` if not given) and origin."""
-
-    def find(option: Option) -> tuple[Any, str]:
-        given = config.getoption(option.dest, None)
-        if given is not None:
-            return given, COMMAND_LINE
-        from_ini = ini_value(config, option.ini)
-        return (MISSING, DEFAULT) if from_ini is None else (from_ini, INI)
-
-    return find
-
-
-def ini_value(config: pytest.Config, name: str) -> Any:
-    """Return a value of the ini file, of its type, or as it is written if it is not of its type.
-
-    pytest's own error says neither which option it is about nor what is allowed, and there `20%` is
-    no number.
-    """
-    try:
-        return config.getini(name)
-    except (TypeError, ValueError, pytest.UsageError):  # the last since pytest 9.2
-        if name not in _ini_file(config):
-            raise
-        return _ini_file(config)[name].value
-
-
-def check_ini_file(config: pytest.Config) -> None:
-    """Refuse names that begin as ours and that no option has, and what `read` does not look at.
-
-    pytest only warns about unknown names, and a limit whose name is misspelt would not hold.
-
-    Raises:
-        UsageError: names the nearest name, or the value.
-    """
-    known = [*(option.ini for option in OPTIONS), JUNIT_PROPERTIES]
-    for name in sorted(_ini_file(config)):
-        ours = name.replace("-", "_").lower().startswith("grb_")
-        if ours and name not in known and not _is_registered(config, name):
-            raise unknown("ini value", name, known)
-    properties = ini_value(config, JUNIT_PROPERTIES)
-    if not isinstance(properties, bool):
-        raise UsageError(
-            f"{JUNIT_PROPERTIES} = {reprlib.repr(properties)} must be true or false; see "
-            f"{JUNIT_PROPERTIES} in pytest --help"
-        )
-
-
-def _is_registered(config: pytest.Config, name: str) -> bool:
-    """Whether another plugin or a conftest.py has an ini value of that name."""
-    try:
-        config.getini(name)
-    except (KeyError, ValueError):
-        return False
-    return True
-
-
-def _ini_file(config: pytest.Config) -> Mapping[str, Any]:
-    """Return what the ini file and `-o` give, by name, each with the attribute `value`.
-
-    The name is private to pytest: without it, misspelt names are pytest's warnings again.
-    """
-    result: Mapping[str, Any] | None = getattr(config, "_inicfg", None)
-    return getattr(config, "inicfg", {}) if result is None else result  # its name in pytest 9.0
+def tagged(tag: Tag) -> tuple[Option, ...]:
+    """Return the options with a tag."""
+    return tuple(option for option in OPTIONS if tag in option.tags)

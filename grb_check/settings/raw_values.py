@@ -14,7 +14,7 @@ from grb_check.datasets.source import expanded
 from grb_check.errors import UsageError
 from grb_check.files.outputs import check_output, is_stream, named_output
 from grb_check.gate.baselines.baseline import Baseline
-from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
+from grb_check.settings.options import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
 
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s@]+@")  # of a URL
 _KINDS: Final = {
@@ -214,7 +214,7 @@ def named_paths(prefix: str, texts: Mapping[str, str | None]) -> dict[str, Path]
     }
 
 
-def check_all(prefix: str, reports: Mapping[str, Path], baseline: Baseline | None) -> None:
+def check_all(prefix: str, reports: Mapping[str, Path | str], baseline: Baseline | None) -> None:
     """Check that the outputs of a run can be written, none of them over another.
 
     Args:
@@ -226,7 +226,8 @@ def check_all(prefix: str, reports: Mapping[str, Path], baseline: Baseline | Non
         UsageError: see `check_output`; or two paths are the same.
     """
     saved = {} if baseline is None else {"baseline": baseline.path}
-    paths, taken = {**saved, **reports}, dict[str, str]()
+    paths = {name: Path(path) for name, path in {**saved, **reports}.items()}
+    taken: dict[str, str] = {}
     for name, path in paths.items():
         if name in reports or (baseline is not None and baseline.writes):
             check_output(f"{prefix}{name}", path)

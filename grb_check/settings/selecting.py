@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final
 
 from grb_check import datasets
@@ -18,12 +19,13 @@ from grb_check.cases.node_ids import NodeId
 from grb_check.cases.selection import select
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite, check_poisoned_in_training
 from grb_check.datasets import Places, Source
-from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose, chosen
+from grb_check.settings import parsers
+from grb_check.settings.options import COMMAND_LINE, DEFAULT, tagged
 from grb_check.settings.raw_values import RawValues
 from grb_check.settings.registered_names import RegisteredNames
-from grb_check.settings.settings import COMMAND_LINE, DEFAULT, Settings, tagged
+from grb_check.settings.settings import RunSettings, found_again, spec_of
 
 _POISONING: Final = tuple(name for scenario, name in BUILT_IN if scenario == POISONING)
 
@@ -56,15 +58,10 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
     Raises:
         UsageError: a directory does not exist, or a source or a rule is unknown.
     """
-    folders = [raw.path("grb_data", text) for text in raw.many("grb_data")]
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"--grb-data {str(folder)!r} is not a directory; give one that exists")
-    given = raw.origins["grb_sources"] != DEFAULT
     return Places(
-        folders=tuple(folders),
-        download=raw.one("grb_download") is True,
-        sources=named_sources(raw.filled("grb_sources") if given else None),
+        folders=tuple(map(Path, parsers.folders(raw, "grb_data"))),
+        download=parsers.switch(raw, "grb_download"),
+        sources=parsers.download_sources(raw, "grb_sources"),
         split=chosen("split", raw.one("grb_split", suite.split), SPLIT_RULES),
         training=choose("training", raw.one("grb_training", suite.training), TRAININGS),
         features=chosen("features", raw.one("grb_features", suite.features), FEATURE_RULES),
@@ -206,14 +203,14 @@ def in_order(levels: Sequence[str]) -> tuple[str, ...]:
     return tuple(difficulty for difficulty in DIFFICULTIES if difficulty in levels)
 
 
-def cases_of(settings: Settings) -> list[Case]:
+def cases_of(settings: RunSettings) -> list[Case]:
     """Return the selected cases in order; for sets of graphs those that such a set can have.
 
     Without attacks there are none, and the patterns are those of the suite's plugin.
     """
     if not settings.attacks:
         return []
-    on_graphs = {source.name: source.of_graphs for source in settings.datasets}
+    on_graphs = {spec.name: spec.of_graphs for spec in settings.datasets}
     return select(
         settings.labels, on_graphs, settings.difficulties, settings.attacks, settings.patterns
     )
@@ -229,26 +226,28 @@ def ranks_are_optional(origins: Mapping[str, str]) -> bool:
     return origins.get("grb_rank_against") != COMMAND_LINE and selects_now(origins)
 
 
-def source_of(settings: Settings, dataset: str) -> Source:
+def source_of(settings: RunSettings, dataset: str) -> Source:
     """Return where the dataset of that name comes from; unselected ones are looked up."""
-    for source in settings.datasets:
-        if source.name == dataset:
-            return source
-    text = settings.registered_datasets.get(dataset, dataset)
+    for spec in settings.datasets:
+        if spec.name == dataset:
+            return found_again(spec, settings)
+    text = settings.execution.registered_datasets.get(dataset, dataset)
     return by_kind(datasets.find(text, settings.places), settings.origins)
 
 
-def widened(settings: Settings, node_ids: Sequence[NodeId], registry: AttackRegistry) -> Settings:
+def widened(
+    settings: RunSettings, node_ids: Sequence[NodeId], registry: AttackRegistry
+) -> RunSettings:
     """Return settings under which every case that a node id names exists."""
-    names = [source.name for source in settings.datasets]
+    names = [spec.name for spec in settings.datasets]
     requested = [
         part for node_id in node_ids for part in node_id.parts if part not in settings.labels
     ]
-    added = [source_of(settings, name) for name in requested if name not in names]
+    added = [spec_of(source_of(settings, name)) for name in requested if name not in names]
     cells = [node_id.cell.split("/") for node_id in node_ids if node_id.cell]
     levels = [choose("difficulty", cell[0], DIFFICULTIES) for cell in cells]
     attacks = [pair for cell in cells for pair in registry.select(["/".join(cell[1:])])]
-    transductive = settings.places.training == "transductive"
+    transductive = settings.training == "transductive"
     check_poisoned_in_training(attacks, transductive=transductive)
     return replace(
         settings,

@@ -327,28 +327,6 @@ def _reading(path: Path) -> Iterator[None]:
         ) from None
 
 
-@dataclass(frozen=True)
-class PackPlace:
-    """The place of a pack, of builtin types, so that another process opens the same.
-
-    Attributes:
-        path: absolute.
-        digest: that the file has to have.
-    """
-
-    path: str
-    digest: str
-
-    @classmethod
-    def of(cls, pack: Pack) -> PackPlace:
-        """Return the place of an open pack."""
-        return cls(str(pack.path), pack.digest)
-
-    def open(self) -> Pack:
-        """Open the pack, see `open_pack`."""
-        return open_pack(Path(self.path), self.digest)
-
-
 def open_pack(path: Path, digest: str = "") -> Pack:
     """Open a file of perturbations, whose names are read.
 

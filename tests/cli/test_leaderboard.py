@@ -19,7 +19,8 @@ from grb_check.cli.leaderboard import boards_of
 from grb_check.errors import UsageError
 from grb_check.ranking.boards.board import NO_ATTACK, Cell
 from grb_check.ranking.boards.files import measured_board, read_board
-from grb_check.reports.record import ModelSettings, RunRecord
+from grb_check.reports.record import RunRecord
+from grb_check.settings.model_specs import ModelSpec
 
 MINE, OURS = "mine", "gcn"
 TARGETS = {MINE: "mypkg:build", OURS: "grb_check.models:gcn"}
@@ -47,11 +48,8 @@ def rows(*attacks: str, level: str = "easy") -> list[CaseRecord]:
 def run(cases: Sequence[CaseRecord], split: str = "grb") -> tuple[str, RunRecord]:
     """A run of these cases, of two models."""
     recorded_run = run_record(record([], environment={"grb_check": "0.1.0", "torch": "9"}))
-    models = [
-        ModelSettings(label=label, target=target, args="{}", source="", file="", line=0)
-        for label, target in TARGETS.items()
-    ]
-    settings = replace_fields(recorded_run.settings, models=tuple(models), split=split)
+    models = [ModelSpec(label=label, target=target) for label, target in TARGETS.items()]
+    settings = replace(recorded_run.settings, models=tuple(models), split=split)
     return "run.json", replace_fields(recorded_run, cases=tuple(cases), settings=settings)
 
 

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from outcome_factory import outcome
 from record_factory import ENVIRONMENT, baseline
-from settings_factory import bare
 
 from grb_check.__main__ import main
 from grb_check.cases.case import Case
@@ -27,43 +26,41 @@ from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import Shard, plan
 from grb_check.cli.merge import merge
 from grb_check.cli.shard_records import PartRecord
-from grb_check.datasets import Places, Source
-from grb_check.datasets.formats.grb_files import GRB_FILES
-from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import open_baseline
 from grb_check.gate.limits import Gate, judge
 from grb_check.gate.thresholds import Threshold
 from grb_check.ranking.comparison_models import Boards
-from grb_check.reports.record import RunRecord, record_of, settings_record
+from grb_check.reports.record import Definition, RunRecord, record_of
 from grb_check.reports.record_file import encode, read
 from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.options import DEFAULT, OPTIONS
 from grb_check.settings.raw_values import KINDS
 from grb_check.settings.selecting import cases_of
-from grb_check.settings.settings import DEFAULT, OPTIONS, Settings
+from grb_check.settings.settings import DatasetSpec, RunSettings
 
-SETTINGS = bare(
+SETTINGS = RunSettings(
     models=(
-        ModelSpec(label="net", target="m:net", args={"width": 8}),
-        ModelSpec(label="mlp", target="m:mlp", args={}),
+        ModelSpec(label="net", target="m:net", args="{'width': 8}"),
+        ModelSpec(label="mlp", target="m:mlp"),
     ),
     suite="smoke",
-    datasets=(Source("tiny", GRB_FILES, Path("tiny")), Source("set", TU_DATASET, Path("set"))),
+    datasets=(
+        DatasetSpec(name="tiny", given="tiny"),
+        DatasetSpec(name="set", given="set", of_graphs=True),
+    ),
     difficulties=("easy", "full"),
     attacks=(("injection", "rnd"), ("modification", "prbcd"), ("modification", "m:attr")),
     patterns=("tiny/*", "*/full/modification/prbcd"),
     repeats=2,
     gate=Gate(thresholds=(Threshold("set/*", 0.5),), max_drop=0.3, min_clean=0.1),
-    places=Places(),
-    store=None,
     device="cpu",
-    outputs={},
     origins=dict.fromkeys((option.dest for option in OPTIONS), DEFAULT),
 )
 CASES = cases_of(SETTINGS)
 
 
-def rows_of(cases: Sequence[Case], options: Settings = SETTINGS) -> list[CaseRecord]:
+def rows_of(cases: Sequence[Case], options: RunSettings = SETTINGS) -> list[CaseRecord]:
     """The reported cases: each has a drop that depends on its place."""
     expected_cases = ExpectedCases()
     for case in cases:
@@ -85,22 +82,22 @@ def rows_of(cases: Sequence[Case], options: Settings = SETTINGS) -> list[CaseRec
 def part(
     shard: Shard | None,
     seconds: Mapping[str, float] | None = None,
-    options: Settings = SETTINGS,
+    options: RunSettings = SETTINGS,
     lost: int = 0,
 ) -> RunRecord:
     """The record of a part that lost its first cases."""
     planned = plan(CASES, shard, seconds or {})
-    options = replace(options, shard=shard)
     rows = rows_of(planned.part[lost:], options)
     missing = [node_id_of(case) for case in planned.part[:lost]]
     return record_of(
-        settings_record(options, lambda label: ("models.py", 7)),
+        options.recorded,
         rows,
         missing=missing,
         plan=planned,
         boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,
+        definitions=dict.fromkeys(["net", "mlp"], Definition(file="models.py", line=7)),
     )
 
 
@@ -179,7 +176,7 @@ def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     [
         (_set("settings", "repeats", value=9), "repeats is 2 and 9"),
         (_set("settings", "gate", "max_drop", value=0.9), "gate is .*0.3.* and .*0.9"),
-        (_set("settings", "rank_against", value="zoo"), "rank_against is"),
+        (_set("settings", "comparison_models", "zoo", value=True), "comparison_models is"),
         (_set("baseline", value=baseline()), "baseline margin is None and 2.0"),
         (_set("shard", "plan", value="0"), "were cut differently"),
         (_set("shard", value=None), "cut differently .*in 2 parts, and 14 cases in 1 part"),

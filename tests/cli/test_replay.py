@@ -129,7 +129,7 @@ def failed(home: Path, model: str, name: str) -> None:
         case=case,
         model=SavedModel(name=model, target=model),
         data=SavedDataset(
-            spec=source.text,
+            spec=source.given,
             split="grb",
             training="inductive",
             features="grb",

@@ -19,9 +19,10 @@ from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.runs.process import run_task
 from grb_check.runs.steps import check, measure
-from grb_check.runs.tasks import ModelOnDataset, Setup, Task
+from grb_check.runs.tasks import ModelOnDataset, Task
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.store.pack import PackPlace, open_pack
+from grb_check.settings.settings import RunSettings
+from grb_check.store.pack import open_pack
 
 DATA = (
     "--grb-only",
@@ -196,9 +197,9 @@ def test_a_task_opens_the_pack_of_its_run_and_no_other(
     spec = ModelSpec(label="m", target="attacks:untrained", args={}, source="")
     places = Places(home=packed.path / "home")
     on = ModelOnDataset(spec, find(f"{packed.path}/tiny", places))
-    setup = Setup(store=None, device="cpu", pack=PackPlace.of(pack))
+    settings = RunSettings(device="cpu", pack=str(pack.path), pack_digest=pack.digest)
     case = Case("tiny", "easy", "injection", "rnd")
-    task = Task(step=check, setup=setup, on=on, cases=(case,), seed=1, repeats=2)
+    task = Task(step=check, settings=settings, on=on, cases=(case,), seed=1, repeats=2)
     digest = pack.digest[:16]
     assert run_task(task).environment["pack"] == digest
     result = run_task(replace(task, step=measure)).values[case].measurement
@@ -207,9 +208,9 @@ def test_a_task_opens_the_pack_of_its_run_and_no_other(
     assert result.perturbation == repeats[1]["perturbation"]
     with pytest.raises(UsageError, match="tiny/hard/injection/rnd needs repeat 1, but it has"):
         run_task(replace(task, cases=(replace(case, difficulty="hard"),)))
-    other = replace(setup, pack=replace(PackPlace.of(pack), digest="0" * 64))
+    other = replace(settings, pack_digest="0" * 64)
     with pytest.raises(UsageError, match=f"has the digest {digest}, but the run uses"):
-        run_task(replace(task, setup=other))
+        run_task(replace(task, settings=other))
 
 
 def test_a_pack_has_perturbations_of_poisoning(

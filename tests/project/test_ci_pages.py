@@ -15,8 +15,8 @@ import yaml
 from ci_steps import ACTION, ROOT, action
 
 from grb_check.__main__ import COMMANDS
-from grb_check.settings.options import LIST_FLAG
-from grb_check.settings.settings import OPTIONS, UPDATE_FLAG
+from grb_check.settings.options import OPTIONS, UPDATE_FLAG
+from grb_check.settings.pytest_options import LIST_FLAG
 
 PAGES = [
     ROOT / "docs" / "how-to" / f"{name}.md" for name in ("ci", "history", "pull-request-comments")

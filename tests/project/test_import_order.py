@@ -43,7 +43,8 @@ def test_an_unused_plugin_loads_the_table_of_options_and_little_else() -> None:
         "session.worker_gpus",
         "settings",
         "settings.options",
-        "settings.settings",
+        "settings.parsers",
+        "settings.pytest_options",
     }
 
 

@@ -23,7 +23,8 @@ from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports import terminal
 from grb_check.reports.digest import digest
-from grb_check.reports.record import RunSettings, record_of
+from grb_check.reports.record import record_of
+from grb_check.settings.settings import Settings
 
 
 class Screen:
@@ -50,13 +51,14 @@ def shown(*entries: tuple[Case, Outcome | None], gate: Gate | None = None) -> li
             result = "pass" if verdict.passed else "fail"
         expected_cases.enter(node_id_of(case), fields, result, "")  # type: ignore[arg-type]
     made_of = record_of(
-        msgspec.convert(SETTINGS, RunSettings),
+        msgspec.convert(SETTINGS, Settings),
         expected_cases.rows,
         missing=(),
         plan=ShardPlan(),
         boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,
+        definitions={},
     )
     screen = Screen()
     terminal.write_run(screen, digest(made_of))

@@ -14,9 +14,10 @@ from grb_check.cases.repeat_results import ENOUGH, CaseFacts, RepeatResult
 from grb_check.errors import ModelError
 from grb_check.runs.measuring import Measuring
 from grb_check.runs.steps import references
-from grb_check.runs.tasks import Answer, ModelOnDataset, Setup, Task
+from grb_check.runs.tasks import Answer, ModelOnDataset, Task
 from grb_check.runs.workers.calls import Pending
 from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.settings import RunSettings
 
 FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")
 PAIRS = (("injection", "rnd"), ("injection", "pgd"), ("injection", "worst"))
@@ -95,10 +96,8 @@ class Imitation:
 
 
 def measuring(calls: Imitation) -> Measuring:
-    on = ModelOnDataset(
-        ModelSpec(label="m", target="pkg:build", args={}), datasets.find("synthetic-cora")
-    )
-    measurements = Measuring(calls, Setup(store=None, device="cpu", selected=PAIRS), lambda _: on)
+    on = ModelOnDataset(ModelSpec(label="m", target="pkg:build"), datasets.find("synthetic-cora"))
+    measurements = Measuring(calls, RunSettings(device="cpu", selected=PAIRS), lambda _: on)
     measurements.plan(dict.fromkeys((RND, PGD, WORST), 2), {})
     return measurements
 

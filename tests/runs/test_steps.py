@@ -12,18 +12,19 @@ from grb_check.cases.case import Case
 from grb_check.errors import ModelError, UsageError
 from grb_check.runs import process, steps
 from grb_check.runs.process import run_task
-from grb_check.runs.tasks import ModelOnDataset, Setup, Step, Task
+from grb_check.runs.tasks import ModelOnDataset, Step, Task
 from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.settings import Execution, RunSettings
 
 CASE = Case("synthetic-cora", "easy", "injection", "rnd")
-SPEC = ModelSpec(label="gcn", target="grb_check.models:gcn", args={})
+SPEC = ModelSpec(label="gcn", target="grb_check.models:gcn")
 
 
-def task(step: Step = steps.check, **setup: Any) -> Task:
+def task(step: Step = steps.check, **settings: Any) -> Task:
     """A task that no process has seen."""
     return Task(
         step=step,
-        setup=Setup(store=None, device="cpu", **setup),
+        settings=RunSettings(device="cpu", **settings),
         on=ModelOnDataset(SPEC, datasets.find("synthetic-cora")),
         cases=(CASE,),
         seed=0,
@@ -40,9 +41,9 @@ def test_a_task_finds_its_dataset_again_in_another_process() -> None:
 
 def test_files_that_changed_since_the_run_began_are_refused() -> None:
     """By name, before anything is measured."""
-    sources = (("grb_check.models:gcn", "ab12"), ("no_such_module:build", "cd34"))
+    digests = {"grb_check.models:gcn": "ab12", "no_such_module:build": "cd34"}
     with pytest.raises(UsageError, match=r"files of grb_check.models:gcn, no_such_module:build "):
-        run_task(task(sources=sources))
+        run_task(task(execution=Execution(digests=digests)))
 
 
 def _one_case_fails(process: process.Process, _: Task) -> Any:

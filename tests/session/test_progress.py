@@ -7,7 +7,7 @@ import select
 
 import pytest
 
-from grb_check.session import running
+from grb_check.session import progress
 from grb_check.session.progress import Ticker
 
 
@@ -21,8 +21,8 @@ def written(read_end: int) -> str:
 
 def test_a_long_step_shows_its_text_and_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line below is written and erased, and the cursor returns to its column."""
-    monkeypatch.setattr(running, "FIRST", 0.01)
-    monkeypatch.setattr(running, "EVERY", 0.01)
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    monkeypatch.setattr(progress, "EVERY", 0.01)
     read_end, write_end = os.pipe()
     ticker = Ticker(write_end, lambda: 7, 40)
     with ticker("attacking"):

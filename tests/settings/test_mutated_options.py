@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from settings_factory import settings
 
 from grb_check.errors import UsageError
+from grb_check.settings.options import OPTIONS
 from grb_check.settings.selecting import cases_of
-from grb_check.settings.settings import OPTIONS
 
 # Valid for one option or another; none is an absolute path, since directories of outputs are made.
 VALID = (

@@ -10,9 +10,9 @@ from settings_factory import settings
 
 from grb_check.errors import UsageError
 from grb_check.ranking.comparison_models import ComparisonModels
-from grb_check.settings.reading import STORE_VARIABLE
+from grb_check.settings.options import COMMAND_LINE, DEFAULT, INI
+from grb_check.settings.parsers import STORE_VARIABLE
 from grb_check.settings.selecting import cases_of
-from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI
 from grb_check.store.place import StorePlace
 
 
@@ -22,7 +22,7 @@ def test_nothing_given_is_the_smoke_suite(tmp_path: Path, monkeypatch: pytest.Mo
     options = settings(tmp_path, model=["mypkg:build"])
     assert [source.name for source in options.datasets] == ["synthetic-cora"]
     assert options.repeats == 3
-    assert options.store == StorePlace(str(tmp_path / ".grb_check"))
+    assert options.execution.store == StorePlace(str(tmp_path / ".grb_check"))
     assert set(options.origins.values()) == {COMMAND_LINE, DEFAULT}
     assert len(cases_of(options)) == 18
 
@@ -40,10 +40,10 @@ def test_a_store_is_a_place_of_builtin_types(
     """Its path is absolute wherever it is given, so that any process can open it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(STORE_VARIABLE, "shared")
-    assert settings(tmp_path).store == StorePlace(str(tmp_path / "shared"))
-    read_only = settings(tmp_path, ini={"store": "kept?mode=read"}).store
+    assert settings(tmp_path).execution.store == StorePlace(str(tmp_path / "shared"))
+    read_only = settings(tmp_path, ini={"store": "kept?mode=read"}).execution.store
     assert read_only == StorePlace(str(tmp_path / "kept"), read_only=True)
-    assert settings(tmp_path, store="off").store is None
+    assert settings(tmp_path, store="off").execution.store is None
     with pytest.raises(UsageError, match=r"--grb-store '.*kept\?mode=write': .* \?mode=read"):
         settings(tmp_path, store="kept?mode=write")
 
@@ -51,7 +51,7 @@ def test_a_store_is_a_place_of_builtin_types(
 def test_a_baseline_of_the_ini_file_can_be_switched_off(tmp_path: Path) -> None:
     """And no file of that name is written."""
     options = settings(tmp_path, ini={"baseline": "kept.json"}, baseline="off")
-    assert (options.baseline, options.repeats) == (None, 3)
+    assert (options.baseline, options.repeats) == ("", 3)
     assert options.origins["grb_repeats"] == DEFAULT
 
 
@@ -69,11 +69,11 @@ def test_ranks_are_asked_for_by_words_and_lines(tmp_path: Path) -> None:
         ini={"rank_against": ["published", "x.json,y.json"]},
     )
     assert options.comparison_models == ComparisonModels(
-        published=True, files=(tmp_path / "x.json", tmp_path / "y.json")
+        published=True, files=(str(tmp_path / "x.json"), str(tmp_path / "y.json"))
     )
     given = settings(tmp_path, rank_against=["./x.json", "gat"])
     assert given.comparison_models == ComparisonModels(
-        defences=("gat",), files=(tmp_path / "sub" / "x.json",)
+        defences=("gat",), files=(str(tmp_path / "sub" / "x.json"),)
     )
     assert not settings(tmp_path).comparison_models
     with pytest.raises(UsageError, match="--grb-rank-against was given without a value"):

@@ -12,6 +12,7 @@ from settings_factory import settings
 from grb_check.cases.suites import FOR_GRAPHS
 from grb_check.errors import UsageError
 from grb_check.settings.selecting import cases_of
+from grb_check.settings.settings import found_again
 
 
 def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -116,8 +117,9 @@ def test_rules_for_single_graphs_are_refused_on_sets(
     ):
         settings(tmp_path, **given, **{rule: refused})
     options = settings(tmp_path, **given, **{rule: allowed})
-    assert {getattr(source.places, rule) for source in options.datasets} == {allowed}
+    assert {getattr(spec, rule) for spec in options.datasets} == {allowed}
     options = settings(tmp_path, **given, suite="contrastive")
-    assert [source.places.training for source in options.datasets] == ["transductive", "inductive"]
-    assert [source.features for source in options.datasets] == ["rows", "given"]
-    assert [source.split for source in options.datasets] == ["given", None]
+    assert [spec.training for spec in options.datasets] == ["transductive", "inductive"]
+    sources = [found_again(spec, options) for spec in options.datasets]
+    assert [source.features for source in sources] == ["rows", "given"]
+    assert [source.split for source in sources] == ["given", None]

@@ -20,8 +20,9 @@ from grb_check.cases.verdicts import Comparison
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.record import RunRecord, RunSettings, record_of
+from grb_check.reports.record import Definition, RunRecord, record_of
 from grb_check.reports.record_file import encode
+from grb_check.settings.settings import Settings
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\x00\ud800 | `x` *y* @someone #12 ]]> & \u202e"
 ATTACKS = (
@@ -57,20 +58,18 @@ ENVIRONMENT = {
 SETTINGS: dict[str, Any] = {
     "models": [],
     "suite": "smoke",
-    "datasets": ["synthetic-cora"],
-    "graph_sets": [],
+    "datasets": [{"name": "synthetic-cora", "given": "synthetic-cora"}],
     "split": "grb",
     "training": "inductive",
     "features": "grb",
     "data": [],
     "download": False,
     "difficulties": ["easy", "medium", "hard"],
-    "attacks": ["/".join(pair) for pair in ATTACKS],
+    "attacks": list(ATTACKS),
     "budgets": [],
     "patterns": [],
     "repeats": 3,
     "gate": {"thresholds": [], "max_drop": 0.3, "min_clean": None, "strict_diagnostics": False},
-    "rank_against": "",
     "expected_failures": [],
     "device": "cpu",
     "given": {"grb_max_drop": "0.3"},
@@ -156,33 +155,30 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
                 "target": f"mypkg:{label}",
                 "args": "{}",
                 "source": "",
-                "file": "models.py",
-                "line": 7,
             }
             for label in labels
         ]
     }
+    definitions = {label: Definition(file="models.py", line=7) for label in labels}
     rows = [msgspec.convert(_encodable(case_fields), CaseRecord) for case_fields in cases]
     missing = changes.get("missing", ())
     planned = [planned_case["node_id"] for planned_case in changes.get("planned", ())]
     every = dict.fromkeys([*(row.node_id for row in rows), *missing, *planned])
     built_in = [case for node_id in every if (case := case_of(node_id)) is not None]
-    for name, values in (
-        ("datasets", [built_in_case.dataset for built_in_case in built_in]),
-        (
-            "attacks",
-            [f"{built_in_case.scenario}/{built_in_case.attack}" for built_in_case in built_in],
-        ),
-    ):
-        settings[name] = list(dict.fromkeys([*SETTINGS[name], *values]))
+    known = [dataset["name"] for dataset in SETTINGS["datasets"]]
+    names = dict.fromkeys([*known, *(case.dataset for case in built_in)])
+    settings["datasets"] = [{"name": name, "given": name} for name in names]
+    pairs = [(case.scenario, case.attack) for case in built_in]
+    settings["attacks"] = list(dict.fromkeys([*SETTINGS["attacks"], *pairs]))
     full_record = record_of(
-        msgspec.convert(_encodable(settings), RunSettings),
+        msgspec.convert(_encodable(settings), Settings),
         rows,
         missing=missing,
         plan=ShardPlan(cases=tuple(built_in)),
         boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,
+        definitions=definitions,
     )
     fields: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(full_record)))
     return {**fields, "cases": list(cases), **changes}
@@ -223,7 +219,7 @@ def baseline(**changes: Any) -> dict[str, Any]:
         "tests": 15,
         "digest": "0" * 16,
         "written": False,
-        "asked": False,
+        "requested": False,
         "unused": [],
         "together": [],
         "notes": [],

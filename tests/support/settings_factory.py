@@ -1,4 +1,4 @@
-"""Settings made of option values by name."""
+"""RunSettings made of option values by name."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.datasets import Places
-from grb_check.ranking.comparison_models import ComparisonModels
+from grb_check.settings.options import COMMAND_LINE, DEFAULT, INI, MISSING, Option
 from grb_check.settings.reading import read
 from grb_check.settings.registered_names import RegisteredNames
-from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI, MISSING, Option, Settings
+from grb_check.settings.settings import RunSettings
 
 
-def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) -> Settings:
-    """Settings from command line values (`model=[...]`) and ini values by option name."""
+def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) -> RunSettings:
+    """RunSettings from command line values (`model=[...]`) and ini values by option name."""
 
     def lookup(option: Option) -> tuple[Any, str]:
         name = option.dest.removeprefix("grb_")
@@ -27,18 +26,3 @@ def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) ->
     folder = tmp_path / "sub"
     folder.mkdir(exist_ok=True)
     return read(lookup, tmp_path, folder, AttackRegistry(), RegisteredNames())
-
-
-def bare(**given: Any) -> Settings:
-    """Settings with these fields; the others are as if nothing had been given."""
-    nothing: dict[str, Any] = {
-        **dict.fromkeys(("store", "pack", "jobs", "timeout", "baseline", "base")),
-        **dict.fromkeys(("evidence", "shard")),
-        **dict.fromkeys(("budgets", "patterns", "expected_failures"), ()),
-        **{name: {} for name in ("outputs", "registered_datasets", "given", "origins")},
-        **dict.fromkeys(("resume", "shrink"), False),
-        "comparison_models": ComparisonModels(),
-        "places": Places(),
-        "device": "cpu",
-    }
-    return Settings(**nothing | given)

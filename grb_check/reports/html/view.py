@@ -26,7 +26,7 @@ from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest, compared, limits_of
 from grb_check.reports.html.picture import pictures
 from grb_check.reports.plain import clipped, percent
-from grb_check.settings.settings import describe_given
+from grb_check.settings.options import describe_given
 
 BOXED: Final = 12  # failures shown with all their details; the others have a row in a table
 FINE: Final = ("pass", "equal")  # results of a comparison with the baseline
@@ -34,7 +34,7 @@ SETTING: Final = 1200  # characters shown of a setting
 ON_THE_LEFT: Final = ("difficulty", "attack")  # of the table of all cases, as one
 _SETTINGS: Final = (  # on the page, besides limits
     *("suite", "datasets", "difficulties", "attacks", "budgets", "repeats", "split", "training"),
-    *("features", "device", "rank_against", "data", "download"),
+    *("features", "device", "comparison_models", "data", "download"),
 )
 
 
@@ -223,11 +223,13 @@ def _meaning(name: str) -> str:
 def _settings(digest: Digest) -> dict[str, Any]:
     record = digest.record
     settings = record.settings
+    values = {name: getattr(settings, name) for name in _SETTINGS}
+    values["datasets"] = tuple(dataset.name for dataset in settings.datasets)
+    values["attacks"] = tuple(map("/".join, settings.attacks))
     chosen = []
-    for name in _SETTINGS:
-        value = getattr(settings, name)
-        if value not in ("", ()):
-            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    for name, value in values.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        if shown:
             chosen.append((name.replace("_", " "), clipped(shown, SETTING)))
     return {
         "models": settings.models,

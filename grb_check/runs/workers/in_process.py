@@ -7,15 +7,16 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 
 from grb_check.runs.process import Process
-from grb_check.runs.tasks import Answer, Setup, Task
+from grb_check.runs.tasks import Answer, Task
 from grb_check.runs.workers.calls import Pending
+from grb_check.settings.settings import RunSettings
 
 
 class Inline:
     """Runs each task in this process when its answer is asked for, so that verdicts come early.
 
     Args:
-        setup: of the run.
+        settings: of the run.
         progress: see `Process`.
     """
 
@@ -23,15 +24,17 @@ class Inline:
     width = 0
 
     def __init__(
-        self, setup: Setup, progress: Callable[[str], AbstractContextManager[None]] | None = None
+        self,
+        settings: RunSettings,
+        progress: Callable[[str], AbstractContextManager[None]] | None = None,
     ) -> None:
-        self._setup = setup
+        self._settings = settings
         self._progress = progress
 
     @cached_property
     def process(self) -> Process:
         """What this process keeps; torch is imported with it."""
-        return Process(self._setup, self._progress)
+        return Process(self._settings, self._progress)
 
     def submit(self, task: Task) -> Pending:
         """Return what runs the task when it is asked, once."""

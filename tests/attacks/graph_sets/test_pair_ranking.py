@@ -11,7 +11,7 @@ from graph_unions import PooledGat, threat_to, union_of, unions, victim_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.attacks.graph_sets import candidate_flips
+from grb_check.attacks.graph_sets import pair_ranking
 from grb_check.attacks.graph_sets.candidate_flips import Search, search_of
 from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list, no_flips
 from grb_check.attacks.graph_sets.greedy_flips import row_objective
@@ -45,7 +45,7 @@ def test_ranking_is_that_of_all_pairs_one_by_one(union, seed, count, data) -> No
     forbidden = torch.tensor(barred, dtype=torch.int64).reshape(-1, 2).T
     for limit in (1_500, 3):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(candidate_flips, "LARGE", limit)
+            patch.setattr(pair_ranking, "LARGE", limit)
             ranking = best_of_each(gradients, copies, forbidden, count)
         for owner in owners.tolist():
             graph_pairs = [

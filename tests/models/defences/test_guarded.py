@@ -93,7 +93,7 @@ def test_weights_of_a_node_add_up_to_one_before_the_gate(graph: Data, seed: int)
     weights = Guard()(graph.x, edges, None, None)
     total = weights.loops.index_add(0, edges.target, weights.edges)
     torch.testing.assert_close(total, torch.ones(graph.num_nodes))
-    assert not weights.edges[~weights.kept].any()
+    assert not weights.edges[~weights.retained].any()
 
 
 def test_guarded_attention_with_equal_weights_is_pygs() -> None:

@@ -18,12 +18,13 @@ import worker_functions as calls
 from grb_check import datasets
 from grb_check.cases.case import Case
 from grb_check.runs.steps import measure
-from grb_check.runs.tasks import ModelOnDataset, Setup, Task
+from grb_check.runs.tasks import ModelOnDataset, Task
 from grb_check.runs.workers.calls import Workers
 from grb_check.runs.workers.processes import Processes, start_processes
 from grb_check.runs.workers.resources import VISIBLE
 from grb_check.runs.workers.retrying import breaks_all
 from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.settings import RunSettings
 
 SOURCE = datasets.find("synthetic-cora")
 WAIT = 600  # seconds, until which a test fails instead of waiting for ever
@@ -83,8 +84,8 @@ class Listing(Executor):
 def task_of(seed: int) -> Task:
     return Task(
         step=measure,
-        setup=Setup(store=None, device="cpu"),
-        on=ModelOnDataset(ModelSpec(label="gcn", target="grb_check.models:gcn", args={}), SOURCE),
+        settings=RunSettings(device="cpu"),
+        on=ModelOnDataset(ModelSpec(label="gcn", target="grb_check.models:gcn"), SOURCE),
         cases=(Case("synthetic-cora", "easy", "injection", "pgd+white-box"),),
         seed=seed,
         repeats=2,

@@ -133,7 +133,7 @@ def test_a_task_that_takes_too_long_is_lost_at_once(
     """Its answer is not waited for, and the others are run by workers that are started again."""
     never, late = threading.Event(), threading.Event()
     clock = SimpleNamespace(monotonic=lambda: 1000.0 if late.is_set() else 0.0)
-    monkeypatch.setattr("grb_check.runs.workers.calls.time", clock)
+    monkeypatch.setattr("grb_check.runs.workers.retrying.time", clock)
 
     def answer(number: int, tries: int) -> object:
         if number == 0:

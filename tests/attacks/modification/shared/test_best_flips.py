@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import graphs
 from torch import Tensor
 
-from grb_check.attacks.modification.shared import flip_sources as room
+from grb_check.attacks.modification.shared import best_flips as room
 from grb_check.attacks.modification.shared.best_flips import RankedFlips, best_flips
 from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
 from grb_check.attacks.protocol import PairGradients
