@@ -96,6 +96,18 @@ class Measuring:
                 result |= self._wait(call).values
         return result
 
+    def ask(self, step: Step, case: Case, given: Any = None) -> Any:
+        """Return what another step yields for a case.
+
+        Args:
+            step: to run.
+            case: of the model and dataset.
+            given: what the step needs besides.
+        """
+        task = replace(self._task(step, (case,), 0, 1), given={case: given})
+        with self._cleared():
+            return self._wait(self.calls.submit(task)).values[case]
+
     def plan(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:
         """Give all cases to the workers.
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from grb_check.cases.expected_cases import ExpectedCases
-from grb_check.cases.node_ids import is_node_id
 from grb_check.errors import UsageError
 from grb_check.reports.annotations import annotation_lines, in_github_actions
+from grb_check.runs.base import BaseCase, at_base
 from grb_check.runs.finish import exit_status
 from grb_check.runs.workers.resources import SHARED_OUT, visible_gpus
 from grb_check.session import collection, ending, worker_gpus
-from grb_check.session.base import UserTests, base_baseline
 from grb_check.session.header import header, shard_lines
 from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
@@ -73,7 +71,9 @@ class Run:
             )
         self.runner.check()
         if settings.base is not None and self.plan.cases.cases:
-            self._measure_base()
+            repeats = settings.repeats
+            cases = [BaseCase(case=case, repeats=repeats) for case in self.plan.cases.part]
+            self._measure_base(cases)
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
         """Take note of the tests that will run, and measure users' own at the base.
@@ -84,27 +84,38 @@ class Run:
         self.expected_cases.expect(item.nodeid for item in items)
         idle = self._config.option.collectonly or is_worker(self._config)
         if self.plan.settings.base is not None and not idle:
-            judged = [item for item in items if "grb_verdict" in getattr(item, "fixturenames", ())]
-            user_items = [item for item in judged if not is_node_id(item.nodeid)]
-            tests = [item for item in user_items if item.get_closest_marker("skip") is None]
-            if tests:
-                self._measure_base(tests)
+            cases, unmeasured = self.runner.base_cases(items)
+            if cases or unmeasured:
+                self._measure_base(cases, unmeasured)
         self.runner.plan_tasks(items)
 
-    def _measure_base(self, tests: Sequence[pytest.Item] = ()) -> None:
-        """Measure at the base: users' own tests, or without any the built-in cases.
+    def _measure_base(
+        self, cases: Sequence[BaseCase], unmeasured: Mapping[str, str] | None = None
+    ) -> None:
+        """Measure cases at the base, besides what was measured there before.
+
+        Args:
+            cases: to measure.
+            unmeasured: node id of a user's own test -> why its case cannot be measured there.
 
         Raises:
             UsageError, DataError: it cannot be measured.
         """
-        runner = self.runner
-        data = runner.data_of(tests)
-        paths = [source.path for source in data if source.path != Path()]
-        of_tests = UserTests(items=tests, data=paths)
-        known = runner.environment | runner.fingerprints
-        known |= {source.name: fingerprint for source, fingerprint in data.items()}
-        baseline = base_baseline(self._config, self.plan, known, runner.show, of_tests)
-        self.plan = replace(self.plan, inputs=replace(self.plan.inputs, baseline=baseline))
+        runner, inputs = self.runner, self.plan.inputs
+        names = {base_case.case.dataset for base_case in cases}
+        data = runner.data_of(names)
+        known = runner.environment | runner.fingerprints | data
+        tests = sum(bool(base_case.test) for base_case in cases)
+        baseline = at_base(
+            replace(inputs, settings=runner.widened(names)),
+            cases,
+            known,
+            self._config.invocation_params.dir,
+            len(self.plan.cases.cases) + tests,
+            runner.progress_writer,
+        )
+        baseline = replace(baseline, unmeasured=unmeasured or {})
+        self.plan = replace(self.plan, inputs=replace(inputs, baseline=baseline))
         self.runner.plan = self.plan
 
     def header(self) -> list[str]:

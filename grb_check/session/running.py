@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_result
 from grb_check.ranking.comparison_models import check_data
 from grb_check.reports.record import Definition
+from grb_check.runs.base import BaseCase
 from grb_check.runs.inputs import with_digests
 from grb_check.runs.measuring import Measuring, joined
 from grb_check.runs.start import calls_for
@@ -32,7 +34,7 @@ from grb_check.session.progress import LogLines, Ticker, progress_writer
 from grb_check.session.pytest_private import captured, overridden
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.selecting import source_of
-from grb_check.settings.settings import RunSettings
+from grb_check.settings.settings import RunSettings, spec_of
 from grb_check.user_code.factories import quiet_imports
 from grb_check.user_code.sources import definition
 
@@ -120,19 +122,47 @@ class CaseRunner:
                 return cases_of_marker(marker, self.name_of, self.plan.registry)[0]
         return None
 
-    def data_of(self, items: Iterable[pytest.Item]) -> dict[Source, str]:
-        """Return the datasets of these tests, with their fingerprints.
+    def data_of(self, names: Collection[str]) -> dict[str, str]:
+        """Return the fingerprints of datasets by name.
 
         Raises:
             DataError: one cannot be loaded.
         """
-        names = {case.dataset for item in items if (case := self._case_of(item)) is not None}
         with quiet_imports(), captured(self._config):
             return {
-                source: self.fingerprints.get(source.name)
-                or self._evaluator.dataset(source).fingerprint()
-                for source in map(self._source, sorted(names))
+                name: self.fingerprints.get(name)
+                or self._evaluator.dataset(self._source(name)).fingerprint()
+                for name in sorted(names)
             }
+
+    def widened(self, names: Collection[str]) -> RunSettings:
+        """Return the settings of tasks with these datasets, which markers may have added."""
+        settings = self._settings
+        known = {spec.name for spec in settings.datasets}
+        added = tuple(spec_of(self._source(name)) for name in sorted(names) if name not in known)
+        return replace(settings, datasets=(*settings.datasets, *added))
+
+    def base_cases(self, items: Iterable[pytest.Item]) -> tuple[list[BaseCase], dict[str, str]]:
+        """Return the cases of users' own tests that ask for a verdict, for the base.
+
+        Returns:
+            The cases; and node id -> why a case cannot be measured there.
+        """
+        cases, unmeasured = [], {}
+        for item in items:
+            judged = "grb_verdict" in getattr(item, "fixturenames", ())
+            skipped = item.get_closest_marker("skip") is not None
+            case = self._case_of(item) if judged and not is_node_id(item.nodeid) else None
+            if case is None or skipped:
+                continue
+            if not self.plan.settings.models or overridden(item, "grb_model"):
+                unmeasured[item.nodeid] = (
+                    "not compared with the base: only a fixture makes the model of this test; "
+                    "name it with --grb-model"
+                )
+            else:
+                cases.append(BaseCase(case=case, repeats=self._repeats(item), test=item.nodeid))
+        return cases, unmeasured
 
     @property
     def place(self) -> str:

@@ -207,11 +207,6 @@ def test_shards_compare_each_case_and_merge_all_of_them(repository: pytest.Pytes
 USER_TESTS = """
 import pytest
 
-@pytest.fixture
-def grb_model():
-    import own
-    return own.build
-
 @pytest.mark.grb(dataset="./tiny", difficulty=["easy", "hard"], attack="injection/rnd", repeats=6)
 def test_gate(grb_verdict):
     assert grb_verdict.passed, grb_verdict.message
@@ -220,13 +215,20 @@ def test_gate(grb_verdict):
 def test_figures(grb_outcome):
     assert grb_outcome.drop <= 1
 """
+FIXTURE = """
+@pytest.fixture
+def grb_model():
+    import own
+    return own.build
+"""
 
 
 @pytest.mark.slow
 def test_own_tests_are_compared_with_the_base(repository: pytest.Pytester) -> None:
-    """Those that ask for a verdict, as far as the base has them; from the store, if it can be."""
+    """Those that ask for a verdict, with the model as it was; from the store, if it can be."""
     path = repository.path
     (path / "test_own.py").write_text(USER_TESTS)
+    (path / "pytest.ini").write_text("[pytest]\ngrb_model = own:build\n")
     commit(path)
     write(path, MODEL.format(WORSE))
     args = ("test_own.py", "--grb-base=HEAD", "--grb-max-drop=1", "--grb-min-clean=0", "-rf")
@@ -243,9 +245,24 @@ def test_own_tests_are_compared_with_the_base(repository: pytest.Pytester) -> No
     broken = repository.runpytest(*args)
     broken.assert_outcomes(passed=3, failed=1)
     broken.stdout.fnmatch_lines(["own tests: no figures at HEAD (*", "*no weights*"])
-    (path / "test_own.py").rename(path / "test_new.py")
-    new = repository.runpytest("test_new.py", *args[1:])
-    new.stdout.fnmatch_lines(["*2 new*"])
+
+
+@pytest.mark.slow
+def test_a_model_of_a_fixture_alone_is_not_compared(repository: pytest.Pytester) -> None:
+    """The base has no tests to ask for it; the verdict says so, and is not that of a new case."""
+    path = repository.path
+    (path / "test_own.py").write_text(
+        USER_TESTS.replace("import pytest", "import pytest" + FIXTURE)
+    )
+    commit(path)
+    write(path, MODEL.format(WORSE))
+    args = ("test_own.py", "--grb-base=HEAD", "--grb-max-drop=1", "--grb-min-clean=0")
+    result = repository.runpytest(*args, "--grb-json=out.json")
+    result.assert_outcomes(passed=3)
+    record = json.loads((path / "out.json").read_text())
+    texts = [row["verdict"]["comparison"]["text"] for row in record["cases"] if row["verdict"]]
+    assert len(texts) == 2
+    assert all("only a fixture makes the model" in text for text in texts)
 
 
 def test_an_installed_copy_of_the_package_is_refused(

@@ -74,6 +74,7 @@ class Baseline:
         revision: that was measured in the same job; empty for a file.
         same: whether that has the files of the working tree, so that it is not measured.
         failures: label of a model -> why it has no figures at that revision.
+        unmeasured: key of a case -> why it was not measured at that revision.
         planned: number of cases of the whole run, of which a part has that revision's entries.
     """
 
@@ -87,6 +88,7 @@ class Baseline:
     revision: str = ""
     same: bool = False
     failures: Mapping[str, str] = field(default_factory=dict)
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
     planned: int = 0
 
     @property
@@ -137,7 +139,7 @@ class Baseline:
         if before is None:
             text = "not in the baseline: a new case; --grb-update-baseline adds it"
             if self.revision:
-                text = f"not at {self.revision}: a new case"
+                text = self.unmeasured.get(key, f"not at {self.revision}: a new case")
             return Comparison(result="new", text=text, margin=self.margin)
         pair = Pair(outcome.case, before, entry_of(outcome))
         result = compare(pair, self.margin, self.alpha)

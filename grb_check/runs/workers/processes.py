@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,12 +60,28 @@ class Processes(Executor):
         return future
 
 
-def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
+@dataclass(frozen=True, kw_only=True)
+class WorkerPlace:
+    """Where workers are that measure other files than those of this process.
+
+    Attributes:
+        cwd: their working directory, which is made if it is missing.
+        path: their `sys.path`.
+    """
+
+    cwd: str
+    path: tuple[str, ...]
+
+
+def start_processes(
+    count: int, gpus: Sequence[str] = (), place: WorkerPlace | None = None
+) -> Workers:
     """Start processes, each with one task at a time.
 
     Args:
         count: of processes, at least 1.
         gpus: entries of `CUDA_VISIBLE_DEVICES`, of which each process sees one.
+        place: of other files; None for that of this process.
     """
     import loky  # most runs start no processes
 
@@ -73,7 +90,7 @@ def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
         loky.ProcessPoolExecutor(
             1,
             initializer=_begin,
-            initargs=(folder.name, gpus[number % len(gpus)] if gpus else None),
+            initargs=(folder.name, gpus[number % len(gpus)] if gpus else None, place),
             env=_NO_LEAKS,
         )
         for number in range(count)
@@ -100,8 +117,13 @@ def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
     )
 
 
-def _begin(folder: str, gpu: str | None) -> None:
-    """Prepare a process."""
+def _begin(folder: str, gpu: str | None, place: WorkerPlace | None) -> None:
+    """Prepare a process, before anything of the user's is imported."""
+    if place is not None:
+        os.makedirs(place.cwd, exist_ok=True)
+        os.chdir(place.cwd)
+        sys.path[:] = place.path
+        sys.dont_write_bytecode = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that was started
     _write_to(Path(folder) / f"{os.getpid()}.txt")
     if gpu is not None:

@@ -1,0 +1,319 @@
+"""The side of the base: the same cases, of the models as they are at another revision.
+
+They are measured by workers whose directory and path are a copy of the files of that revision, with
+the same seeds and the same black-box perturbations. Nothing of the working tree may be imported
+there. What is found is stored under the digest of the revision's files.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+
+from grb_check.cases.case import Case
+from grb_check.errors import LostError, UsageError
+from grb_check.gate.baselines.baseline import Baseline
+from grb_check.gate.baselines.files import (
+    BaselineCase,
+    BaselineContent,
+    BaselineFile,
+    content_of,
+    entry_of,
+    saved_of,
+)
+from grb_check.gate.baselines.uncompared import USER_TESTS
+from grb_check.runs.inputs import Inputs
+from grb_check.runs.measuring import Measuring, Terminal
+from grb_check.runs.resume import packages_digest
+from grb_check.runs.revision_steps import absent, foreign
+from grb_check.runs.start import calls_for
+from grb_check.runs.tasks import ModelOnDataset
+from grb_check.runs.workers.processes import WorkerPlace
+from grb_check.settings.selecting import source_of
+from grb_check.settings.settings import DatasetSpec, RunSettings
+from grb_check.store.place import open_store
+from grb_check.store.store import Store
+from grb_check.user_code.revisions import (
+    Revision,
+    belongs_to,
+    not_of,
+    remove_stale,
+    working_digest,
+    worktree,
+)
+
+LAST: Final = 6  # lines of an error that are shown
+Entries: TypeAlias = Mapping[str, BaselineCase]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseCase:
+    """A case to measure at the base.
+
+    Attributes:
+        case: with the label of its model in a run of several.
+        repeats: number of them.
+        test: node id of the user's own test that asks for it; empty for a built-in case.
+    """
+
+    case: Case
+    repeats: int
+    test: str = ""
+
+
+def at_base(
+    inputs: Inputs,
+    cases: Sequence[BaseCase],
+    known: Mapping[str, str],
+    cwd: Path,
+    planned: int,
+    terminal: Terminal | None = None,
+) -> Baseline:
+    """Return what the models of a run leave at its base, as a baseline.
+
+    Args:
+        inputs: of the run, with a revision; its baseline has what was measured before.
+        cases: to measure.
+        known: environment of the run, see `measured_with`, and fingerprints of its datasets.
+        cwd: working directory.
+        planned: number of cases of the whole run.
+        terminal: shows how far it is.
+
+    Raises:
+        UsageError: the base cannot be measured, or would be the same as the working tree.
+    """
+    settings, revision, before = inputs.settings, inputs.revision, inputs.baseline
+    assert revision is not None
+    top = revision.top.resolve()
+    if installed := not_of(top, top):
+        raise _not_of_the_base(revision, installed)
+    remove_stale(revision.top)
+    same = revision.digest == working_digest(revision.top)
+    entries = dict(before.saved.entries) if before is not None else {}
+    failures = dict(before.failures) if before is not None else {}
+    measured = {} if same else _results(settings, revision, cases, known, cwd, terminal)
+    for name, result in measured.items():
+        if isinstance(result, str):
+            failures[name] = result
+        else:
+            entries |= result
+    return Baseline(
+        path=Path(str(revision)),
+        margin=settings.margin,
+        model=settings.only_label,
+        saved=BaselineFile(entries=entries),
+        revision=str(revision),
+        same=same,
+        failures=failures,
+        planned=planned,
+    )
+
+
+def _results(
+    settings: RunSettings,
+    revision: Revision,
+    cases: Sequence[BaseCase],
+    known: Mapping[str, str],
+    cwd: Path,
+    terminal: Terminal | None,
+) -> dict[str, Entries | str]:
+    """The entries of each model at the base, or why it has no figures; from the store, or measured.
+
+    Users' own tests are a group of their own.
+    """
+    groups: dict[str, list[BaseCase]] = {}
+    for wanted in cases:
+        label = USER_TESTS if wanted.test else settings.model(wanted.case.model).label
+        groups.setdefault(label, []).append(wanted)
+    store = open_store(settings.execution.store)
+    keys = {name: _key(store, settings, revision, group, known) for name, group in groups.items()}
+    stored = {name: _load(store, key) for name, key in keys.items()}
+    result: dict[str, Entries | str] = {
+        name: entries for name, entries in stored.items() if entries is not None
+    }
+    unknown = {name: group for name, group in groups.items() if name not in result}
+    if unknown:
+        for name, entries in _measured(settings, revision, unknown, cwd, terminal).items():
+            result[name] = entries
+            if not isinstance(entries, str):
+                content = content_of(BaselineFile(entries=entries))
+                store.save_text(keys[name], msgspec.json.encode(content).decode())
+    return result
+
+
+def _key(
+    store: Store,
+    settings: RunSettings,
+    revision: Revision,
+    cases: Sequence[BaseCase],
+    known: Mapping[str, str],
+) -> str:
+    """The key of what cases leave at the base: all that it depends on."""
+    rules = (settings.split, settings.training, settings.features, settings.device)
+    models = {settings.model(wanted.case.model) for wanted in cases}
+    return store.key(
+        kind="base",
+        files=revision.digest,
+        models=repr(sorted((model.label, model.target, model.args) for model in models)),
+        cases=repr([(wanted.test, wanted.case.id, wanted.repeats) for wanted in cases]),
+        settings=repr((settings.datasets, settings.data, settings.selected, *rules)),
+        pack=settings.pack_digest,
+        known=repr(sorted(known.items())),
+        packages=packages_digest(tuple(sys.path)),
+    )
+
+
+def _load(store: Store, key: str) -> Entries | None:
+    text = store.load_text(key)
+    if text is None:
+        return None
+    try:
+        return saved_of(msgspec.json.decode(text, type=BaselineContent), "the base").entries
+    except (msgspec.MsgspecError, UsageError):  # of another format
+        return None
+
+
+def _measured(
+    settings: RunSettings,
+    revision: Revision,
+    groups: Mapping[str, Sequence[BaseCase]],
+    cwd: Path,
+    terminal: Terminal | None,
+) -> dict[str, Entries | str]:
+    """Measure groups of cases in a copy of the revision.
+
+    Raises:
+        UsageError: something was imported that is not of the base.
+    """
+    with worktree(revision) as folder:
+        copy = _Copy(revision.top.resolve(), folder)
+        there = copy.settings(settings)
+        place = WorkerPlace(cwd=str(copy.path(cwd)), path=tuple(copy.search_path(settings)))
+        tasks = sum(wanted.repeats for group in groups.values() for wanted in group)
+
+        def model_of(case: Case) -> ModelOnDataset:
+            return ModelOnDataset(there.model(case.model), source_of(there, case.dataset))
+
+        shown = None if terminal is None else _AtBase(terminal, f"base {revision}")
+        measuring = Measuring(calls_for(there, tasks, place), there, model_of, shown)
+        with closing(measuring):
+            result = {
+                name: _group(measuring, there, name, group, revision)
+                for name, group in groups.items()
+            }
+            first = next(iter(groups.values()))[0].case
+            files = measuring.ask(foreign, first, (str(folder), str(copy.top)))
+    if files:
+        raise _not_of_the_base(revision, files)
+    return {name: entries for name, entries in result.items() if entries is not None}
+
+
+def _group(
+    measuring: Measuring,
+    settings: RunSettings,
+    name: str,
+    cases: Sequence[BaseCase],
+    revision: Revision,
+) -> Entries | str | None:
+    """The entries of a group; None if its model is not there, or in words why it has none."""
+    of_tests = name == USER_TESTS
+    model = settings.model(cases[0].case.model)
+    entries: dict[str, BaselineCase] = {}
+    try:
+        if measuring.ask(absent, cases[0].case):
+            return None
+        repeats: dict[Case, int] = {}
+        for wanted in cases:
+            repeats[wanted.case] = max(repeats.get(wanted.case, 0), wanted.repeats)
+        measuring.check(repeats, max(repeats.values()))
+        measuring.plan(repeats, {})
+        for wanted in cases:
+            key = wanted.test or f"{model.label}@{replace(wanted.case, model='').id}"
+            outcome = measuring.result(wanted.case, model.label, wanted.repeats).outcome
+            entries[key] = entry_of(outcome)
+    except LostError:
+        raise
+    except Exception as error:  # that of the user's model at the base, whatever it is
+        last = "\n".join(str(error).splitlines()[-LAST:])
+        return f"{USER_TESTS if of_tests else model.target}: no figures at {revision}: {last}"
+    return entries
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """The files of the base: `folder` is a copy of the repository `top`."""
+
+    top: Path
+    folder: Path
+
+    def path(self, path: Path) -> Path:
+        """The same place in the copy; the path itself outside the repository."""
+        path = path.resolve()
+        inside = path.is_relative_to(self.top)
+        return self.folder / path.relative_to(self.top) if inside else path
+
+    def existing(self, path: str) -> str:
+        """The same place in the copy, if there is something, else that of the working tree."""
+        moved = self.path(Path(path))
+        return str(moved if moved.exists() else Path(path).resolve())
+
+    def settings(self, settings: RunSettings) -> RunSettings:
+        """The same settings; files of data are those of the base where it has them."""
+        execution = replace(settings.execution, digests={}, resume=False)
+        return replace(
+            settings,
+            data=tuple(map(self.existing, settings.data)),
+            datasets=tuple(map(self.dataset, settings.datasets)),
+            execution=execution,
+        )
+
+    def dataset(self, spec: DatasetSpec) -> DatasetSpec:
+        """The same dataset, of the base where it has its files."""
+        name, equals, path = spec.given.rpartition("=")
+        if not os.path.isabs(path):
+            return spec
+        return replace(spec, given=f"{name}{equals}{self.existing(path)}")
+
+    def search_path(self, settings: RunSettings) -> list[str]:
+        """Where modules are found there: directories of the repository in the copy, first."""
+        entries = [Path(entry) for entry in sys.path if entry]
+        for model in settings.models:
+            spec = find_spec(model.target.partition(":")[0].partition(".")[0])
+            locations = (spec and spec.submodule_search_locations) or ()
+            entries += [Path(location).parent for location in locations]
+        inside = [entry for entry in entries if belongs_to(self.top, entry)]
+        moved = dict.fromkeys(str(self.path(entry)) for entry in inside)
+        return [*moved, *(str(entry) for entry in map(Path, sys.path) if entry not in inside)]
+
+
+@dataclass(frozen=True)
+class _AtBase:
+    """The progress of a run, with what it is the progress of."""
+
+    terminal: Terminal
+    name: str
+
+    def poll(self, text: Callable[[], str]) -> None:
+        self.terminal.poll(lambda: f"{self.name}: {text()}")
+
+    def log(self, text: Callable[[], str]) -> None:
+        self.terminal.log(lambda: f"{self.name}: {text()}")
+
+    def clear(self) -> None:
+        self.terminal.clear()
+
+
+def _not_of_the_base(revision: Revision, files: Sequence[str]) -> UsageError:
+    return UsageError(
+        f"--grb-base={revision.name}: {', '.join(files[:3])} would be the same at both sides: "
+        f"imported from the working tree, or from an installed copy of what the repository has; "
+        f"install the package with `pip install -e .`, and add new files to that revision"
+    )
