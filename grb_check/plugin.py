@@ -31,7 +31,7 @@ ALL_GPUS = pytest.StashKey["str | None"]()
 RECORD = pytest.StashKey[dict[str, Any]]()
 MODEL = pytest.StashKey[Any]()
 RESULT: pytest.StashKey[CaseResult] = pytest.StashKey()
-KEPT = pytest.StashKey["SavedFailure"]()
+SAVED = pytest.StashKey["SavedFailure"]()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -261,7 +261,7 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
         del request.node.stash[RESULT]  # nothing to replay
     if verdict.passed or reason:
         return verdict
-    saved = _keep(request.node, verdict)
+    saved = _save(request.node, verdict)
     return (
         replace(verdict, message="\n".join([verdict.message, *saved.lines])) if saved else verdict
     )
@@ -283,11 +283,11 @@ def _book(item: pytest.Item, result: CaseResult) -> None:
     item.stash[RESULT] = result
 
 
-def _keep(item: pytest.Item, verdict: Verdict | None) -> SavedFailure | None:
-    """Keep the perturbations that a test failed under, if the settings say so."""
-    saved = _run(item.config).runner.keep(item, item.stash[MODEL], item.stash[RESULT], verdict)
+def _save(item: pytest.Item, verdict: Verdict | None) -> SavedFailure | None:
+    """Save the perturbations that a test failed under, if the settings say so."""
+    saved = _run(item.config).runner.save(item, item.stash[MODEL], item.stash[RESULT], verdict)
     if saved is not None:
-        item.stash[KEPT] = saved
+        item.stash[SAVED] = saved
         item.stash[RECORD]["evidence"] = saved.record
     return saved
 
@@ -296,11 +296,11 @@ def _report_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
     """Add a section to the report of a failed test: the counter-example in full, or, for a test of
     the user, how to replay it. JUnit files show sections named stdout."""
     judged = item.stash[RECORD].get("verdict")
-    if KEPT not in item.stash and (judged is None or judged["result"] != "fail"):
-        saved = _keep(item, None)
+    if SAVED not in item.stash and (judged is None or judged["result"] != "fail"):
+        saved = _save(item, None)
         section = "\n".join(saved.lines) if saved else ""
     else:
-        section = item.stash[KEPT].section if KEPT in item.stash else ""
+        section = item.stash[SAVED].section if SAVED in item.stash else ""
     if section:
         item.add_report_section(report.when, "stdout: grb evidence", f"{section}\n")
         report.sections.append((f"Captured stdout: grb evidence {report.when}", f"{section}\n"))
@@ -323,9 +323,9 @@ def _run(config: pytest.Config) -> Run:
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Make our errors before the run usage errors of pytest: one line, exit code 4.
+    """Turn our errors before the run into usage errors of pytest: one line, exit code 4.
 
-    A worker that was lost is nobody's usage: exit code 3, as later in the run.
+    A lost worker is no usage error: exit code 3, as later in the run.
     """
     from grb_check.errors import GrbCheckError, LostError
     from grb_check.files.text import fit
@@ -353,7 +353,7 @@ def _marking_lost(item: pytest.Item) -> Iterator[None]:
 
 @contextmanager
 def _short_errors() -> Iterator[None]:
-    """Make our errors inside a fixture errors of the test, without a traceback."""
+    """Turn our errors inside a fixture into errors of the test, without a traceback."""
     from grb_check.errors import GrbCheckError
     from grb_check.files.text import fit
 

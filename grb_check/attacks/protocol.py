@@ -57,7 +57,7 @@ def mean_of(parts: Sequence[PairGradients]) -> PairGradients:
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
+class FlipSets:
     """Candidates, each of which differs from the current graph by a few flips.
 
     Attributes:
@@ -98,7 +98,7 @@ class FlipTrials(Protocol):
         """Return float [t, c] in the current graph."""
         ...
 
-    def tried(self, moves: Moves) -> ChangedLogits:
+    def tried(self, flip_sets: FlipSets) -> ChangedLogits:
         """Return what each candidate changes; the current graph stays as it is."""
         ...
 
@@ -107,13 +107,13 @@ class FlipTrials(Protocol):
         ...
 
 
-def parts_of(moves: Moves, size: int) -> Iterator[Moves]:
+def parts_of(flip_sets: FlipSets, size: int) -> Iterator[FlipSets]:
     """Yield the candidates in parts of `size`."""
-    for first in range(0, moves.count, size):
-        last = min(first + size, moves.count)
-        limits = torch.searchsorted(moves.owner, moves.owner.new_tensor([first, last]))
+    for first in range(0, flip_sets.count, size):
+        last = min(first + size, flip_sets.count)
+        limits = torch.searchsorted(flip_sets.owner, flip_sets.owner.new_tensor([first, last]))
         part = slice(*limits.tolist())
-        yield Moves(moves.pairs[:, part], moves.owner[part] - first, last - first)
+        yield FlipSets(flip_sets.pairs[:, part], flip_sets.owner[part] - first, last - first)
 
 
 class DifferentiableModel(Protocol):

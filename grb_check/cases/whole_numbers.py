@@ -15,7 +15,7 @@ def whole_number(given: object, least: int, most: int) -> int | None:
     """Return an integer, given as a number or as decimal ASCII digits; None if it is not in range.
 
     Args:
-        given: by the user; True is no number.
+        given: by the user; True is not a number.
         least: the smallest that is allowed, not negative.
         most: the largest that is allowed.
     """

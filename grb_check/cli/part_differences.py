@@ -1,4 +1,4 @@
-"""What differs between parts that should be of one run."""
+"""Differences between parts that should be of one run."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def input_unchanged(model: CheckedModel, graph: Data, draw: Draw) -> None:
     try:
         model.answer(given)
     except BrokenPropertyError:
-        model.expected(graph)  # a graph without an answer; of one with another answer it is told
+        model.expected(graph)  # a graph without an answer is another property's business
         raise
     for name in ("x", "edge_index"):
         if not torch.equal(given[name], graph[name]):

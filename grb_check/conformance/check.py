@@ -127,7 +127,7 @@ def _on_drawn_graphs(model: CheckedModel, name: str, check: OnGraph, notes: list
 
 
 def _first_broken(error: errors.Flaky) -> BrokenPropertyError:
-    """What was found on a graph on which a property fails, and then not."""
+    """The fault on a graph on which a property fails, and then not."""
     parts = getattr(error, "exceptions", ())
     result = [part for part in parts if isinstance(part, BrokenPropertyError)]
     why = str(result[0]) if result else str(error)

@@ -123,7 +123,7 @@ class CheckedModel:
     def expected(self, graph: Data) -> Tensor:
         """Return the answer to compare others with; a graph without an answer is drawn anew.
 
-        That some graphs have none is told by the properties on sizes and shapes alone.
+        Only the properties on sizes and shapes report graphs without an answer.
         """
         try:
             return self.answer(graph)

@@ -58,7 +58,7 @@ PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType({entry.name: entry 
 
 @dataclass(frozen=True, kw_only=True)
 class PropertyResult:
-    """What was found of a property.
+    """The result of a property.
 
     Attributes:
         name: of the property.

@@ -1,4 +1,4 @@
-"""What was found of a property, with the graph as code. Plain data: workers send it."""
+"""The result of a property, with the graph as code. Plain data: workers send it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the time of a call grows with the graph."""
+"""The growth of the time of a call with the graph."""
 
 from __future__ import annotations
 

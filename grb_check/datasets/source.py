@@ -205,7 +205,7 @@ class Source:
         return self.key or self.origin
 
     def missing(self) -> list[str]:
-        """Those of its files that are not on disk."""
+        """The files that are not on disk."""
         files = self.format.files(self)
         return [name for name, path in files.items() if not os.path.isfile(path)]
 

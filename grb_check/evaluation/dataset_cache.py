@@ -1,4 +1,4 @@
-"""What the cases of one dataset share: the dataset, the harness's models and the victims.
+"""The state that the cases of one dataset share: the dataset, the harness's models and the victims.
 
 Nothing else in this package remembers an earlier case, and no result depends on what is cached
 here: only time does.

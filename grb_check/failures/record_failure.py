@@ -82,7 +82,7 @@ class SavedFailure:
     section: str = ""
 
 
-def worth_keeping(verdict: Verdict | None) -> bool:
+def worth_saving(verdict: Verdict | None) -> bool:
     """Whether the test failed because of a perturbation.
 
     It did not if the clean accuracy is too low, if a diagnostic failed, or if nothing was shown.
@@ -92,7 +92,7 @@ def worth_keeping(verdict: Verdict | None) -> bool:
     )
 
 
-def keep(
+def save(
     failure: FailedTest, evaluator: Evaluator, places: RunFolders, *, shrink: bool
 ) -> SavedFailure:
     """Write the perturbations of a failed test to a file, and say how to replay them.
@@ -100,7 +100,7 @@ def keep(
     Errors do not change the verdict: they become lines of the message.
 
     Args:
-        failure: for which `worth_keeping` holds.
+        failure: for which `worth_saving` holds.
         evaluator: that made the outcome.
         places: folders of the run.
         shrink: whether to search for the smallest counter-example.

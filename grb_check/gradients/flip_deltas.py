@@ -21,7 +21,7 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from grb_check.attacks.protocol import ChangedLogits, Moves, parts_of
+from grb_check.attacks.protocol import ChangedLogits, FlipSets, parts_of
 from grb_check.gradients.alternating import Alternating
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.victims.sparse import csr_matrix
@@ -29,7 +29,7 @@ from grb_check.victims.sparse import csr_matrix
 MOST_ROWS: Final = 2**22  # candidates times nodes at a time; 9 bytes each
 MOST_VALUES: Final = 2**24  # that a layer sends over edges at a time, 64 MiB of float32
 MOST_MOVED: Final = 100  # flips; more reach most of the graph
-REFRESHED: Final = 200  # moves after which all sums are computed anew, against rounding
+REFRESHED: Final = 200  # flip_sets after which all sums are computed anew, against rounding
 
 # The number of a propagation and its input [r, a] -> its output [s, a].
 Receive = Callable[[int, Tensor], Tensor]
@@ -118,15 +118,15 @@ class DeltaTrials:
         """Return float [t, c] in the current graph."""
         return self._logits
 
-    def tried(self, moves: Moves) -> ChangedLogits:
+    def tried(self, flip_sets: FlipSets) -> ChangedLogits:
         """Return what each candidate changes, see `FlipTrials`."""
         most = max(1, MOST_ROWS // self._num_nodes)
-        if moves.count > most:
-            return self._in_parts(moves, most)
-        reach = self._reach(moves, self._place >= 0)
+        if flip_sets.count > most:
+            return self._in_parts(flip_sets, most)
+        reach = self._reach(flip_sets, self._place >= 0)
         if reach is None:
-            return self._in_parts(moves, -(-moves.count // 2))
-        logits, _, _ = self._computed(moves, reach)
+            return self._in_parts(flip_sets, -(-flip_sets.count // 2))
+        logits, _, _ = self._computed(flip_sets, reach)
         nodes = reach.last % self._num_nodes
         return ChangedLogits(reach.last // self._num_nodes, self._place[nodes], logits)
 
@@ -135,12 +135,12 @@ class DeltaTrials:
         if not pairs.numel():
             return
         self._moves += 1
-        moves = _one_move(pairs)
+        flip_sets = _one_set(pairs)
         reach = None
         if self._moves % REFRESHED and pairs.shape[1] <= MOST_MOVED:
-            reach = self._reach(moves, torch.ones_like(self._place, dtype=torch.bool))
+            reach = self._reach(flip_sets, torch.ones_like(self._place, dtype=torch.bool))
         if reach is not None:
-            logits, sent, sums = self._computed(moves, reach)
+            logits, sent, sums = self._computed(flip_sets, reach)
             for number, (u, o) in enumerate(zip(sent, sums, strict=True)):
                 self._sent[number][reach.inputs(number)] = u
                 self._sums[number][reach.outputs(number)] = o
@@ -153,8 +153,8 @@ class DeltaTrials:
         if reach is None:
             self._refresh()
 
-    def _in_parts(self, moves: Moves, size: int) -> ChangedLogits:
-        parts = list(parts_of(moves, size))
+    def _in_parts(self, flip_sets: FlipSets, size: int) -> ChangedLogits:
+        parts = list(parts_of(flip_sets, size))
         return _joined([self.tried(part) for part in parts], [part.count for part in parts])
 
     def _both_codes(self, pairs: Tensor) -> Tensor:
@@ -189,30 +189,30 @@ class DeltaTrials:
             nodes = torch.arange(self._num_nodes, device=self._codes.device)
             self._logits = self._layers.logits(nodes, receive)[self._targets]
 
-    def _reach(self, moves: Moves, requested: Tensor) -> _Reach | None:
+    def _reach(self, flip_sets: FlipSets, requested: Tensor) -> _Reach | None:
         """Return the rows that candidates change; None if they are too many at once.
 
         Args:
             requested: bool [N], nodes whose logits are asked for.
         """
         num_nodes = self._num_nodes
-        ends = moves.owner * num_nodes + moves.pairs
-        touched = self._row_set.distinct([ends.flatten()], moves.count * num_nodes)
+        ends = flip_sets.owner * num_nodes + flip_sets.pairs
+        touched = self._row_set.distinct([ends.flatten()], flip_sets.count * num_nodes)
         levels = [touched]
         spreads: list[tuple[Tensor, Tensor, Tensor]] = []
         for norm, sent in zip(self._norms, self._sent, strict=True):
             changed = levels[-1] if spreads or norm.right else touched[:0]
             entries = int(self._degrees[changed % num_nodes].sum())
-            if moves.count > 1 and entries * sent.shape[1] > MOST_VALUES:
+            if flip_sets.count > 1 and entries * sent.shape[1] > MOST_VALUES:
                 return None
             spreads.append((changed, *self._neighbours(changed)))
             every = [touched, changed, spreads[-1][2]]
-            levels.append(self._row_set.distinct(every, moves.count * num_nodes))
+            levels.append(self._row_set.distinct(every, flip_sets.count * num_nodes))
             self._visited += entries + levels[-1].numel()
         last = levels[-1][requested[levels[-1] % num_nodes]]
         rows = None
         if self._layers.keeps_rows:
-            rows = self._row_set.distinct([levels[-2], last], moves.count * num_nodes)
+            rows = self._row_set.distinct([levels[-2], last], flip_sets.count * num_nodes)
         return _Reach(ends, touched, levels, last, spreads, rows)
 
     def _neighbours(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -226,11 +226,13 @@ class DeltaTrials:
         base = (rows - nodes).index_select(0, source)
         return source, base + self._others.index_select(0, edge)
 
-    def _computed(self, moves: Moves, reach: _Reach) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def _computed(
+        self, flip_sets: FlipSets, reach: _Reach
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Return logits [q, c] of the last rows, and u and o of each layer's inputs and outputs."""
         sent: list[Tensor] = []
         sums: list[Tensor] = []
-        change = self._change_of(moves)
+        change = self._change_of(flip_sets)
         by_end, _ = self._row_set.places(reach.touched, reach.ends.flatten())
         before = self._degrees[reach.touched % self._num_nodes]
         degrees = before.index_add(0, by_end, change.repeat(2))
@@ -270,9 +272,9 @@ class DeltaTrials:
             logits = logits[self._row_set.places(reach.rows, reach.last)[0]]
         return logits, sent, sums
 
-    def _change_of(self, moves: Moves) -> Tensor:
+    def _change_of(self, flip_sets: FlipSets) -> Tensor:
         """Return int64 [m]: 1 for a pair that is added, -1 for one that is removed."""
-        codes = moves.pairs[0] * self._num_nodes + moves.pairs[1]
+        codes = flip_sets.pairs[0] * self._num_nodes + flip_sets.pairs[1]
         return 1 - 2 * _among(self._codes, codes).long()
 
     def _add(
@@ -369,9 +371,9 @@ def _toggled(codes: Tensor, changed: Tensor) -> Tensor:
     return merged
 
 
-def _one_move(pairs: Tensor) -> Moves:
+def _one_set(pairs: Tensor) -> FlipSets:
     """Return a single candidate that flips all pairs int64 [2, m]."""
-    return Moves(pairs, torch.zeros_like(pairs[0]), 1)
+    return FlipSets(pairs, torch.zeros_like(pairs[0]), 1)
 
 
 def _joined(parts: Sequence[ChangedLogits], counts: Sequence[int]) -> ChangedLogits:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from grb_check.attacks.protocol import Moves
+from grb_check.attacks.protocol import FlipSets
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import DeltaTrials, Receive
 from grb_check.gradients.layer_calls import keeping_state, layers_of
@@ -228,11 +228,11 @@ def _agree(
         return layers.finish(layers.adapter(layers.x, edges), num_nodes)[targets]
 
     num_nodes = layers.x.shape[0]
-    moves = _some_moves(edge_index, num_nodes, targets)
-    changed = trials.tried(moves)
+    flip_sets = _some_flip_sets(edge_index, num_nodes, targets)
+    changed = trials.tried(flip_sets)
     outputs, expected = [trials.logits()], [own_logits(edge_index)]
-    for candidate in range(moves.count):
-        pairs = moves.pairs[:, moves.owner == candidate]
+    for candidate in range(flip_sets.count):
+        pairs = flip_sets.pairs[:, flip_sets.owner == candidate]
         expected.append(own_logits(_flipped(edge_index, pairs, num_nodes)))
         of_candidate = changed.owner == candidate
         positions, logits = changed.position[of_candidate], changed.logits[of_candidate]
@@ -240,7 +240,7 @@ def _agree(
     return agrees(Answers(tuple(outputs)), Answers(tuple(expected)), expected[0])
 
 
-def _some_moves(edge_index: Tensor, num_nodes: int, targets: Tensor) -> Moves:
+def _some_flip_sets(edge_index: Tensor, num_nodes: int, targets: Tensor) -> FlipSets:
     """Return candidates of random flips at targets, half of them removals if there are edges."""
     generator = torch.Generator().manual_seed(0)
     parts = []
@@ -252,7 +252,7 @@ def _some_moves(edge_index: Tensor, num_nodes: int, targets: Tensor) -> Moves:
         ends = ends[:, ends[0] != ends[1]].sort(dim=0).values
         parts.append(torch.unique(ends, dim=1))
     sizes = torch.tensor([part.shape[1] for part in parts], device=targets.device)
-    return Moves(torch.cat(parts, dim=1), torch.repeat_interleave(sizes), len(parts))
+    return FlipSets(torch.cat(parts, dim=1), torch.repeat_interleave(sizes), len(parts))
 
 
 def _flipped(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:

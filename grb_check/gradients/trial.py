@@ -18,7 +18,7 @@ KINKS: Final = 1e-2  # relative error of gradients, which jump at the kinks of a
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a form of a model returns for the inputs of a trial.
+    """The answers of a form of a model to the inputs of a trial.
 
     Attributes:
         outputs: float, of any shape.

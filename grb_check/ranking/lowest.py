@@ -87,7 +87,7 @@ class Strongest:
 
     @property
     def ahead(self) -> float:
-        """What the model keeps beyond the undefended GCN, as a fraction."""
+        """The accuracy beyond that of the undefended GCN, as a fraction."""
         return self.accuracy.mean - self.reference.mean
 
 
@@ -123,7 +123,7 @@ class Lowest:
 
     @property
     def known(self) -> Strongest | None:
-        """What an attacker who knows the model leaves, who may use the other attacks, too.
+        """The accuracy under the strongest attack, those that know the model and the others.
 
         Its accuracy and that of the GCN are the lowest of both kinds of attacks. None if no attack
         knew the model.
@@ -137,7 +137,10 @@ class Lowest:
 
     @property
     def gap(self) -> float:
-        """What adaptive attacks take beyond black-box ones, as a fraction; 0 without both."""
+        """The accuracy that adaptive attacks take beyond black-box ones, as a fraction.
+
+        0 without both.
+        """
         if self.black_box is None or self.adaptive is None:
             return 0.0
         return self.black_box.accuracy.mean - self.adaptive.accuracy.mean

@@ -105,18 +105,18 @@ def _verdict(standing: Sequence[Lowest], falling: Sequence[Lowest], stands: str)
     if not standing and not falling:
         return "was not attacked by anyone who knows it: nothing can be concluded"
     if not falling:
-        return f"{stands} against attackers who know it: {_told(standing)}"
+        return f"{stands} against attackers who know it: {_listed(standing)}"
     looked = any(row.black_box is not None and row.black_box.ahead > AHEAD for row in falling)
     if not standing:
         word = "only looks robust" if looked else "is no more robust than an undefended GCN"
-        return f"{word}: attackers who know it leave {_told(falling)}"
+        return f"{word}: attackers who know it leave {_listed(falling)}"
     return (
-        f"{stands} against attackers who know it only under {_told(standing)}; "
-        f"{'it only looks robust' if looked else 'it does not stand'} under {_told(falling)}"
+        f"{stands} against attackers who know it only under {_listed(standing)}; "
+        f"{'it only looks robust' if looked else 'it does not stand'} under {_listed(falling)}"
     )
 
 
-def _told(entries: Sequence[Lowest]) -> str:
+def _listed(entries: Sequence[Lowest]) -> str:
     """Name each threat with what is left: of the model, of the GCN, and of the model unknown."""
     where = {(entry.dataset, entry.difficulty) for entry in entries}
     return ", ".join(_place(entry, short=len(where) == 1) for entry in entries)

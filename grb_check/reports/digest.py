@@ -72,7 +72,7 @@ class Digest:
 
     @cached_property
     def summary(self) -> Summary:
-        """What follows from the record."""
+        """The summary of the record."""
         return summary_of(self.record)
 
     @cached_property

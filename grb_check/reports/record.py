@@ -37,7 +37,7 @@ Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 
 
 class Definition(RecordPart, frozen=True):
-    """Where the factory of a model is defined.
+    """The place where the factory of a model is defined.
 
     Attributes:
         file: path in the repository.
@@ -49,7 +49,7 @@ class Definition(RecordPart, frozen=True):
 
 
 class BaseRecord(RecordPart, frozen=True):
-    """What a revision left that was measured in the same run.
+    """The figures of a revision that was measured in the same run.
 
     Attributes:
         same: whether it has the files of the working tree, so that it is not measured.

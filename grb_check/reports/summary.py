@@ -23,7 +23,7 @@ FIGURES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What follows from a run record.
+    """Figures that follow from a run record.
 
     Attributes:
         cases: `id`, `node_id`, `result` and `FIGURES` of each case that has figures.

@@ -283,7 +283,7 @@ class _Copy:
         return replace(spec, given=f"{name}{equals}{self.existing(path)}")
 
     def search_path(self, settings: RunSettings) -> list[str]:
-        """Where modules are found there: directories of the repository in the copy, first."""
+        """The `sys.path` there: directories of the repository in the copy, first."""
         entries = [Path(entry) for entry in sys.path if entry]
         for model in settings.models:
             spec = find_spec(model.target.partition(":")[0].partition(".")[0])

@@ -26,7 +26,7 @@ class ExitStatus(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the exit status of a run follows from.
+    """The facts that make the exit status of a run.
 
     Attributes:
         status: of the tests alone, as pytest has it.
@@ -73,7 +73,7 @@ def exit_status(facts: Facts) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """What a run has when its last case is done.
+    """The rows of a run when its last case is done, and all else that its record needs.
 
     Attributes:
         settings: in force.

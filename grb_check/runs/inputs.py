@@ -1,4 +1,4 @@
-"""What settings name, opened: the one place where a run opens files before it measures.
+"""The files that settings name: the one place where a run opens files before it measures.
 
 A baseline, a revision of the user's repository, a pack, leaderboards, and the digests of the files
 of all that is the user's.

@@ -199,18 +199,19 @@ class Measuring:
 
     @property
     def left(self) -> str:
-        """How far the run is, and how long the rest may take; empty before anything was measured.
+        """The number of repeats measured, and the time that the rest may take.
 
-        What workers have measured counts before it is asked for.
+        Empty before anything was measured. What workers have measured counts before it is asked
+        for.
         """
         for pending in {id(row): row for row in self._planned.values()}.values():
             if self.calls.width and pending.done():
-                with suppress(Exception):  # who waits for it is told
+                with suppress(Exception):  # raised again where the result is asked for
                     self._remaining.book(pending.result().values)
-        return self._remaining.told(self.calls.width)
+        return self._remaining.text(self.calls.width)
 
     def progress(self) -> str:
-        """The same, and before that what is done."""
+        """The text of the progress, before anything was measured, too."""
         begun = "no task is done yet" if self._planned else "checking models and data"
         return self.left or begun
 

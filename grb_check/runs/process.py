@@ -1,4 +1,4 @@
-"""What a process keeps from one task to the next, and running a task in it.
+"""The state of a process that measures, and running a task in it.
 
 torch is imported when the first task runs, not with this module: a worker chooses its GPU before.
 """
@@ -32,7 +32,7 @@ from grb_check.settings.settings import RunSettings
 
 
 class Process:
-    """What a process keeps from one task of a run to the next: datasets, surrogates and victims.
+    """The state of a process between the tasks of a run: datasets, surrogates and victims.
 
     Nothing depends on that but time.
 
@@ -117,7 +117,7 @@ def run_task(task: Task) -> Answer:
 
 @lru_cache(maxsize=1)
 def _process(settings: bytes) -> Process:
-    """What this worker keeps for the run with these settings, JSON because they have no hash."""
+    """The state of this worker for the run with these settings: JSON, as they have no hash."""
     return Process(msgspec.json.decode(settings, type=RunSettings))
 
 

@@ -1,4 +1,4 @@
-"""How long the rest of a run may take. Loads no torch.
+"""An estimate of the time that the rest of a run takes. Loads no torch.
 
 Trainings are taken to be as long as those that were measured, and a repeat of a case as long as its
 others. Cases that were not measured yet are estimated from those that were: attacks that know the
@@ -69,7 +69,7 @@ class Remaining:
         """Take down that a repeat was done, with a result or an error."""
         self._left.pop((case, seed), None)
 
-    def told(self, width: int) -> str:
+    def text(self, width: int) -> str:
         """Return `12 of 54 repeats measured, about 9 min left`; empty before anything was measured.
 
         Args:

@@ -1,4 +1,4 @@
-"""What runs the tasks of a run: this process, or workers that settings ask for."""
+"""The choice of what runs tasks: this process, or workers that settings ask for."""
 
 from __future__ import annotations
 

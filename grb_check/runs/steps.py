@@ -1,4 +1,4 @@
-"""What a task does: check a model and a dataset, measure cases, or attack references.
+"""The steps of tasks: check a model and a dataset, measure cases, or attack references.
 
 A step is a generator that yields the result of one case at a time.
 """

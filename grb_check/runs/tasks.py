@@ -79,7 +79,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a task found, and where it ran.
+    """The results of a task, and where it ran.
 
     Attributes:
         values: what its step has yielded.

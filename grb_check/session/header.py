@@ -106,7 +106,7 @@ def _pack(inputs: Inputs) -> list[str]:
 
 
 def _data(settings: RunSettings) -> list[str]:
-    """How features are scaled, how the split is made, and what models learn from."""
+    """The rules of features and split, and the graph that models learn from."""
     groups: dict[str, list[str]] = {}
     for source in (found_again(spec, settings) for spec in settings.datasets):
         drawn = "80/20" if source.of_graphs else "GRB's"

@@ -111,7 +111,7 @@ class CaseRunner:
         return self._case_of(item)
 
     def _case_of(self, item: pytest.Item) -> Case | None:
-        """The case of a test; None if it has none, or a wrong marker, which the test tells."""
+        """The case of a test; None if it has none, or its marker is wrong, which fails the test."""
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "grb_case" in callspec.params:
             result: Case = callspec.params["grb_case"]
@@ -189,26 +189,26 @@ class CaseRunner:
 
     @cached_property
     def _inline(self) -> Inline:
-        """What runs tasks in this process."""
+        """Runs tasks in this process."""
         ticker = self.progress_writer if isinstance(self.progress_writer, Ticker) else None
         if ticker is None:
             return Inline(self._settings)
 
         def step(text: str) -> AbstractContextManager[None]:
-            left = self._here.left
+            left = self._in_process.left
             return ticker(f"{left}; {text}" if left else text)
 
         return Inline(self._settings, step)
 
     @cached_property
-    def _here(self) -> Measuring:
-        """What measures in this process."""
+    def _in_process(self) -> Measuring:
+        """Measures in this process."""
         return Measuring(self._inline, self._settings, self._on_dataset, self.progress_writer)
 
     @property
     def _measuring(self) -> Measuring:
-        """What measures the models that settings name."""
-        return self._remote or self._here
+        """Measures the models that settings name."""
+        return self._remote or self._in_process
 
     @property
     def _evaluator(self) -> Evaluator:
@@ -283,7 +283,7 @@ class CaseRunner:
 
     @property
     def definitions(self) -> dict[str, Definition]:
-        """Where the factories of models are defined, by label, as far as that is known.
+        """The places where factories of models are defined, by label, as far as they are known.
 
         Paths start at the root of the repository in GitHub Actions, and at rootdir elsewhere.
         """
@@ -312,7 +312,7 @@ class CaseRunner:
         if self.workers and subject.name not in self.measured_in_process:
             self.measured_in_process.append(subject.name)
         on = ModelOnDataset(subject, self._source(case.dataset))
-        return self._here.result(case, subject.name, repeats, on)
+        return self._in_process.result(case, subject.name, repeats, on)
 
     def _repeats(self, node: pytest.Item) -> int:
         marked = [
@@ -358,10 +358,10 @@ class CaseRunner:
             return ""
         return self.plan.expected_failures.get(name, "")
 
-    def keep(
+    def save(
         self, node: pytest.Item, model: Any, result: CaseResult, verdict: Verdict | None
     ) -> SavedFailure | None:
-        """Keep the perturbations that made a test fail, so that it can be replayed.
+        """Save the perturbations that made a test fail, so that it can be replayed.
 
         Args:
             node: the test.
@@ -373,10 +373,10 @@ class CaseRunner:
             None if no evidence is wanted, or the perturbations are not the reason.
         """
         # Imports torch, which has run the case.
-        from grb_check.failures.record_failure import FailedTest, RunFolders, keep, worth_keeping
+        from grb_check.failures.record_failure import FailedTest, RunFolders, save, worth_saving
 
         execution = self.plan.settings.execution
-        if not execution.evidence or not worth_keeping(verdict):
+        if not execution.evidence or not worth_saving(verdict):
             return None
         failure = FailedTest(
             node_id=node.nodeid,
@@ -391,7 +391,7 @@ class CaseRunner:
             folder=Path(execution.evidence), root=self._config.rootpath, cwd=invocation_dir
         )
         shrink = execution.shrink and verdict is not None and not verdict.passed
-        return keep(failure, self._evaluator, folders, shrink=shrink)
+        return save(failure, self._evaluator, folders, shrink=shrink)
 
     def name_of(self, dataset: str) -> str:
         """Return the name in case ids of a dataset, which may be given as a folder below rootdir.

@@ -63,7 +63,7 @@ def spec_of(source: Source) -> DatasetSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
-    """Where a run is measured and what it writes, which changes no figure.
+    """The part of the settings that changes no figure: where a run is measured, what it writes.
 
     Attributes:
         store: of perturbations and of finished measurements; None for none.
@@ -98,7 +98,7 @@ class Execution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """What the figures and verdicts of a run depend on: the section of its record.
+    """The settings that figures and verdicts depend on: the section of the run record.
 
     Attributes:
         attacks: at each of the budgets, if there are any, and those that node ids add.
@@ -163,7 +163,7 @@ class Settings:
 
     @property
     def places(self) -> Places:
-        """Where datasets may come from, and how they are read."""
+        """The directories of datasets, and how datasets are read."""
         return _places(self)
 
 
@@ -180,7 +180,7 @@ class RunSettings(Settings):
 
     @property
     def recorded(self) -> Settings:
-        """What the run record holds: without where it ran and what it wrote."""
+        """The settings of the run record: without where it ran and what it wrote."""
         recorded_options = {
             option.dest
             for option in OPTIONS

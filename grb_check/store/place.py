@@ -27,7 +27,7 @@ class StorePlace:
 
     @property
     def text(self) -> str:
-        """What `place_of` reads as this place."""
+        """The text that `place_of` reads as this place."""
         return f"{self.location}{READ_ONLY}" if self.read_only else self.location
 
 

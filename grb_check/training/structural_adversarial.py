@@ -34,7 +34,7 @@ from torch_geometric.data import Data
 from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
 from grb_check.attacks.modification.shared.flip_sources import CHOSEN, Aim, flip_source
 from grb_check.attacks.modification.shared.greedy import SearchSpace
-from grb_check.attacks.modification.shared.relaxation import Relaxed, ascend, gains_of
+from grb_check.attacks.modification.shared.relaxation import Block, ascend, gains_of
 from grb_check.attacks.modification.shared.removable import local_budgets
 from grb_check.attacks.objectives import OBJECTIVES, objective_named
 from grb_check.attacks.threat import apply
@@ -259,19 +259,19 @@ class _Ground:
         )
         block = max(settings.block_size, BLOCK_BUDGETS * self.budget)
         source = flip_source(aim, self.edges, CHOSEN * block, generator)
-        plan = SearchSpace(self.edges, source, True, self.room)
+        space = SearchSpace(self.edges, source, True, self.room)
         open_nodes = None if self.room is None else self.room > 0
         none = self.edges.codes.new_empty(0)
         ranked = source(self.edges, none, PROMISING * block, open_nodes).codes
         order = torch.randperm(ranked.numel(), generator=generator)[:block].to(ranked.device)
-        relaxed = Relaxed(ranked[order], x.new_zeros(order.numel()))
+        relaxed = Block(ranked[order], x.new_zeros(order.numel()))
         if not relaxed.codes.numel():
             return none
         gains = gains_of(relaxed, self.edges, aim)
         for step in range(steps):
             now = gains(relaxed.weights)
-            relaxed = ascend(relaxed, now, plan, self.budget, settings.step_size, step)
-        return plan.within_room(relaxed.largest(relaxed.codes.numel()))[: self.budget]
+            relaxed = ascend(relaxed, now, space, self.budget, settings.step_size, step)
+        return space.within_room(relaxed.largest(relaxed.codes.numel()))[: self.budget]
 
 
 def _self_labelled(adapter: Adapter, data: Data, known: Tensor) -> Data:

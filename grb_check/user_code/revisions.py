@@ -66,7 +66,7 @@ def find_revision(name: str, folder: Path, option: str) -> Revision:
         UsageError: git is missing, the folder lies in no repository, or that has no such commit.
     """
     if not name.isprintable():
-        raise UsageError(f"{option}={name!r} is no revision; give a commit, a branch or a tag")
+        raise UsageError(f"{option}={name!r} is not a revision; give a commit, a branch or a tag")
     given = f"{option}={name}"
     if shutil.which("git") is None:
         raise UsageError(f"{given} needs git, which is not installed here")
@@ -118,7 +118,7 @@ def _digest(listing: str) -> str:
 
 
 def working_digest(top: Path) -> str:
-    """Return the `files_digest` of the working tree, with files that git was not told of.
+    """Return the `files_digest` of the working tree, with files that git does not track.
 
     What git ignores is left out. Nothing of the repository changes: new objects and the index are
     those of a folder that is removed.
@@ -143,7 +143,9 @@ def working_digest(top: Path) -> str:
     changed = [
         working_digest(top / path)
         for path in _submodules(top, listing)
-        if _run(top / path, "status", "--porcelain")  # which the commit in the tree does not tell
+        if _run(
+            top / path, "status", "--porcelain"
+        )  # changes that the commit in the tree does not show
     ]
     return _digest("\0".join([listing, *changed]))
 

@@ -20,21 +20,13 @@ from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.names import has_setting
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import attack_names, describe, is_targeted, load_attack
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import TENSORS, Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim
 
 ModelMaker = Callable[[int, int], DifferentiableModel]
 
-TENSORS = (
-    "added_edges",
-    "removed_edges",
-    "injected_x",
-    "injected_edges",
-    "modified_nodes",
-    "modified_x",
-)
 # Few steps: what is tested here does not depend on how far a search gets.
 FEW = {
     "iterations": 3,

@@ -20,7 +20,7 @@ from torch_geometric.nn import (
 )
 
 from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
-from grb_check.attacks.protocol import FlipTrials, Moves
+from grb_check.attacks.protocol import FlipSets, FlipTrials
 from grb_check.gradients import flip_deltas
 from grb_check.gradients.flip_deltas import DeltaTrials
 from grb_check.gradients.recorded_layers import FixedRows
@@ -85,10 +85,10 @@ def searches(draw):
     return graph, torch.tensor(targets), rounds
 
 
-def moves_of(candidates) -> Moves:
+def flip_sets_of(candidates) -> FlipSets:
     owner = [number for number, pairs in enumerate(candidates) for _ in pairs]
     every = torch.tensor([pair for pairs in candidates for pair in pairs])
-    return Moves(every.T.contiguous(), torch.tensor(owner), len(candidates))
+    return FlipSets(every.T.contiguous(), torch.tensor(owner), len(candidates))
 
 
 def check(trials: FlipTrials, victim: Victim, graph, targets: Tensor, rounds) -> None:
@@ -100,18 +100,18 @@ def check(trials: FlipTrials, victim: Victim, graph, targets: Tensor, rounds) ->
             return victim(graph.x, now.edge_index())[targets]
 
     for candidates in rounds:
-        moves = moves_of(candidates)
-        changed = trials.tried(moves)
+        flip_sets = flip_sets_of(candidates)
+        changed = trials.tried(flip_sets)
         assert torch.equal(changed.owner, changed.owner.sort().values)
-        for number in range(moves.count):
+        for number in range(flip_sets.count):
             in_graph = changed.owner == number
             assert changed.position[in_graph].unique().numel() == int(in_graph.sum())
             logits = trials.logits().index_copy(
                 0, changed.position[in_graph], changed.logits[in_graph]
             )
-            flipped = edges.flipped(edges.encode(moves.pairs[:, moves.owner == number]))
+            flipped = edges.flipped(edges.encode(flip_sets.pairs[:, flip_sets.owner == number]))
             torch.testing.assert_close(logits, expected(flipped), rtol=1e-4, atol=1e-4)
-        first = moves.pairs[:, moves.owner == 0]
+        first = flip_sets.pairs[:, flip_sets.owner == 0]
         before = trials.work
         trials.move(first)
         assert trials.work > before
@@ -153,7 +153,7 @@ def test_a_candidate_costs_the_rows_that_it_reaches() -> None:
     x = torch.randn((2000, 3), generator=torch.Generator().manual_seed(0))
     trials = made(LINEAR["own GCN"]).with_flips(x, torch.cat([path, path.flip(0)], 1), nodes)
     before = trials.work
-    trials.tried(moves_of([[(3, 900)], [(5, 1000)]]))
+    trials.tried(flip_sets_of([[(3, 900)], [(5, 1000)]]))
     assert trials.work - before < 0.05
 
 

@@ -194,7 +194,7 @@ def test_a_task_opens_the_pack_of_its_run_and_no_other(
     """By path and digest; it checks the pack before any work."""
     forbid_surrogates(monkeypatch)
     pack = open_pack(packed.path / "attacks.npz")
-    spec = ModelSpec(label="m", target="attacks:untrained", args={}, source="")
+    spec = ModelSpec(label="m", target="attacks:untrained")
     places = Places(home=packed.path / "home")
     on = ModelOnDataset(spec, find(f"{packed.path}/tiny", places))
     settings = RunSettings(device="cpu", pack=str(pack.path), pack_digest=pack.digest)

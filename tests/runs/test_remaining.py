@@ -34,13 +34,13 @@ def test_nothing_is_said_before_anything_was_measured() -> None:
     """And no time once all is."""
     rest = Remaining({PGD: 1})
     rest.book({PGD: ValueError("it failed")})
-    assert (rest.seconds, rest.told(0)) == (None, "")
+    assert (rest.seconds, rest.text(0)) == (None, "")
     failed = Remaining({PGD: 1, WHITE: 1})
     failed.book({PGD: result(PGD, 0, 1.0)})
     failed.end(WHITE, 0)
-    assert failed.told(0) == "2 of 2 repeats measured"
+    assert failed.text(0) == "2 of 2 repeats measured"
     rest.book({PGD: result(PGD, 0, 1.0)})
-    assert (rest.seconds, rest.told(0)) == (0.0, "1 of 1 repeat measured")
+    assert (rest.seconds, rest.text(0)) == (0.0, "1 of 1 repeat measured")
 
 
 def test_repeats_are_as_long_as_those_that_were_measured() -> None:
@@ -49,8 +49,8 @@ def test_repeats_are_as_long_as_those_that_were_measured() -> None:
     for _ in range(2):  # what was booked before changes nothing
         rest.book({PGD: result(PGD, 0, 1.0, training=10.0), WHITE: result(WHITE, 0, 20.0)})
     assert rest.seconds == pytest.approx(3 * (10 + 1 + 20))
-    assert rest.told(0) == "2 of 8 repeats measured, about 2 min left"
-    assert rest.told(2) == "2 of 8 repeats measured, about 46 s left"
+    assert rest.text(0) == "2 of 8 repeats measured, about 2 min left"
+    assert rest.text(2) == "2 of 8 repeats measured, about 46 s left"
 
 
 def test_attacks_that_know_a_slow_model_are_slow() -> None:

@@ -192,6 +192,8 @@ class InjectionAgia:
         best, reached = float("-inf"), 0
         solution = (links, features)
         for iteration in range(self.exchanges):
+            # The entries of injected nodes in the adjacency matrix, 0 or 1: the links of highest
+            # score. AGIA has weights between 0 and 1 here, which it rounds at the end.
             chosen = scores.topk(links_each, dim=1).indices
             weights = torch.zeros_like(scores).scatter_(1, chosen, 1.0).requires_grad_()
             features = features.detach().requires_grad_()
@@ -202,6 +204,7 @@ class InjectionAgia:
                 solution = (_as_links(chosen, threat), features.detach())
             elif self.patience is not None and iteration - reached >= 10 * self.patience:
                 break
+            # The gradient by all entries, absent links too, goes straight through to the scores.
             by_feature, by_weight = gradients(value, features, weights)
             scores = move_scores(scores, by_weight, 1.0)
             features = move_features(features.detach(), by_feature, 1.0)

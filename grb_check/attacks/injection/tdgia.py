@@ -116,10 +116,12 @@ class InjectionTdgia:
         links, features = no_links(), graph.x.new_empty((0, graph.x.shape[1]))
         owners, step = sites.owners[:0], domain.sign_step(self.step_size)
         probabilities = clean_probabilities(graph, threat, model)
-        for new_owners in self._rounds(sites):
+        for new_owners in self._rounds(sites):  # section 4.2: sequential injection
+            # Section 4.3: topological defective edge selection.
             new = self._links(graph, links, threat, probabilities, new_owners, generator)
             new[0] += features.shape[0]
             links, owners = torch.cat([links, new], dim=1), torch.cat([owners, new_owners])
+            # Section 4.4: smooth adversarial optimisation of features.
             start = domain.uniform_start(graph.x, new_owners.numel(), generator)
             # All nodes of groups that got some: others have nothing new to react to.
             moves = torch.isin(owners, new_owners)
@@ -127,6 +129,7 @@ class InjectionTdgia:
                 moves[: features.shape[0]] = False
             placed = place(links, owners)
             features = placed.best_features(torch.cat([features, start]), step, self, moves)
+            # The next round sees the graph with the nodes injected so far.
             probabilities = placed.probabilities(features)
         order = owners.argsort(stable=True)  # graph by graph, as in other attacks
         links[0] = order.argsort()[links[0]]

@@ -81,7 +81,7 @@ class ModificationFga:
             source = flip_source(aim, clean, self.block_size, generator)
             if self.restrict == "deletions":
                 source = removals_only(aim, self.block_size, generator)
-            plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
-            return greedy_flips(plan, clean.codes.new_empty(0), threat.edge_budget, self.steps)
+            space = SearchSpace(clean, source, self.isolate, threat.local_budgets)
+            return greedy_flips(space, clean.codes.new_empty(0), threat.edge_budget, self.steps)
 
         return search_graph(graph, threat, model, self, find, rows=threat.targets)

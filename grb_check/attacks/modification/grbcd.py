@@ -89,11 +89,13 @@ class ModificationGrbcd:
 
         def find(clean: EdgeSet, aim: Aim) -> torch.Tensor:
             source = flip_source(aim, clean, self.block_size, generator)
-            plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
+            space = SearchSpace(clean, source, self.isolate, threat.local_budgets)
             budget = threat.edge_budget
-            greedy = greedy_flips(plan, clean.codes.new_empty(0), budget, self.steps)
-            share = self.exchange_share
-            flips = exchange_flips(plan, aim, greedy, self.exchanges, share, generator)
-            return polished(flips, aim, plan, budget, self.polish, generator)
+            # Algorithm 2: in each step a block (lines 3 and 4), the gradient for it (lines 7
+            # and 8), and the flips of largest gain.
+            greedy = greedy_flips(space, clean.codes.new_empty(0), budget, self.steps)
+            share = self.exchange_share  # not in the paper, as the search by answers below
+            flips = exchange_flips(space, aim, greedy, self.exchanges, share, generator)
+            return polished(flips, aim, space, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)

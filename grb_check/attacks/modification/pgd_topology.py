@@ -20,7 +20,7 @@ from grb_check.attacks.modification.shared.flip_sources import (
     has_all_pair_gradients,
 )
 from grb_check.attacks.modification.shared.greedy import SearchSpace
-from grb_check.attacks.modification.shared.relaxation import Relaxed, ascend, gains_of, rounded
+from grb_check.attacks.modification.shared.relaxation import Block, ascend, gains_of, rounded
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import (
@@ -33,8 +33,8 @@ from grb_check.errors import GradientError
 
 REACH: Final = 8  # pairs of weight 0 considered in a step, for each flip of the budget
 
-_Gains = tuple[Relaxed, Tensor]
-_GainsAt = Callable[[Relaxed], _Gains]
+_Gains = tuple[Block, Tensor]
+_GainsAt = Callable[[Block], _Gains]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,28 +102,28 @@ class ModificationPgdTopology:
 
         def find(clean: EdgeSet, aim: Aim) -> Tensor:
             source, budget = flip_source(aim, clean, self.block_size, generator), threat.edge_budget
-            plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
-            relaxed = self._search(self._gains_at(plan, aim, budget), plan, aim, budget)
-            flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
-            return polished(flips, aim, plan, budget, self.polish, generator)
+            space = SearchSpace(clean, source, self.isolate, threat.local_budgets)
+            relaxed = self._search(self._gains_at(space, aim, budget), space, aim, budget)
+            flips = rounded(relaxed, space, aim, budget, self.samples, generator)
+            return polished(flips, aim, space, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)
 
-    def _gains_at(self, plan: SearchSpace, aim: Aim, budget: int) -> _GainsAt:
-        clean, nodes = plan.clean, None if plan.room is None else plan.room > 0
+    def _gains_at(self, space: SearchSpace, aim: Aim, budget: int) -> _GainsAt:
+        clean, nodes = space.clean, None if space.room is None else space.room > 0
         ones = torch.ones(2 * clean.codes.numel(), dtype=aim.x.dtype, device=aim.x.device)
         if has_all_pair_gradients(aim, clean, ones):
             return _gains_of_all_pairs(clean, aim, REACH * budget, nodes)
-        block = plan.source(clean, clean.codes.new_empty(0), self.block_size, nodes).codes
+        block = space.source(clean, clean.codes.new_empty(0), self.block_size, nodes).codes
         return _gains_of_block(block, clean, aim)
 
-    def _search(self, gains_at: _GainsAt, plan: SearchSpace, aim: Aim, budget: int) -> Relaxed:
-        relaxed = Relaxed(aim.rows.new_empty(0), aim.x.new_empty(0))
+    def _search(self, gains_at: _GainsAt, space: SearchSpace, aim: Aim, budget: int) -> Block:
+        relaxed = Block(aim.rows.new_empty(0), aim.x.new_empty(0))
         for iteration in range(self.iterations):
             wider, gains = gains_at(relaxed)
             if not wider.codes.numel():
                 break
-            relaxed = ascend(wider, gains, plan, budget, self.step_size, iteration)
+            relaxed = ascend(wider, gains, space, budget, self.step_size, iteration)
             relaxed = relaxed.without_negligible()
         return relaxed
 
@@ -135,7 +135,7 @@ def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int, nodes: Tensor | No
     """
     every_node = torch.arange(clean.num_nodes, device=clean.codes.device)
 
-    def gains_at(relaxed: Relaxed) -> _Gains:
+    def gains_at(relaxed: Block) -> _Gains:
         edges, weights = clean.partly_flipped(relaxed.codes, relaxed.weights)
         gradients = aim.model.pair_gradients(
             aim.x, edges.edge_index(), aim.targets, aim.value, weights.repeat(2)
@@ -155,11 +155,11 @@ def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int, nodes: Tensor | No
 def _gains_of_block(block: Tensor, clean: EdgeSet, aim: Aim) -> _GainsAt:
     """Return gains of the pairs with these codes only."""
     codes = block.sort().values
-    gains = gains_of(Relaxed(codes, torch.zeros_like(codes, dtype=aim.x.dtype)), clean, aim)
+    gains = gains_of(Block(codes, torch.zeros_like(codes, dtype=aim.x.dtype)), clean, aim)
 
-    def gains_at(relaxed: Relaxed) -> _Gains:
+    def gains_at(relaxed: Block) -> _Gains:
         weights = torch.zeros_like(codes, dtype=aim.x.dtype)
         weights[torch.searchsorted(codes, relaxed.codes)] = relaxed.weights
-        return Relaxed(codes, weights), gains(weights)
+        return Block(codes, weights), gains(weights)
 
     return gains_at

@@ -14,7 +14,7 @@ from grb_check.attacks.modification.shared.edge_search import search_graph
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.modification.shared.flip_sources import CHOSEN, Aim, flip_source
 from grb_check.attacks.modification.shared.greedy import SearchSpace
-from grb_check.attacks.modification.shared.relaxation import Relaxed, ascend, gains_of, rounded
+from grb_check.attacks.modification.shared.relaxation import Block, ascend, gains_of, rounded
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import (
@@ -34,7 +34,7 @@ class ModificationPrbcd:
     r"""Projected randomised block coordinate descent over the edges.
 
     `Robustness of Graph Neural Networks at Scale <https://arxiv.org/abs/2110.14038>`_ (Geisler et
-    al. 2021, section 3, algorithm 1): weights :math:`0 \le p \le 1` of the flips in a block of
+    al. 2021, section 3, algorithm 1, whose lines are named as in PyG's `rbcd_attack`): weights :math:`0 \le p \le 1` of the flips in a block of
     pairs, :math:`\sum p \le` budget, follow the gradient of the objective and are projected after
     each step; from time to time pairs of negligible weight are replaced by others; in the end the
     weights are rounded, see `edge_search.rounded`.
@@ -98,36 +98,41 @@ class ModificationPrbcd:
 
         def find(clean: EdgeSet, aim: Aim) -> Tensor:
             source = flip_source(aim, clean, CHOSEN * self.block_size, generator)
-            plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
+            space = SearchSpace(clean, source, self.isolate, threat.local_budgets)
             budget = threat.edge_budget
-            relaxed = self._search(plan, aim, budget, generator)
-            flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
-            return polished(flips, aim, plan, budget, self.polish, generator)
+            block = self._search(space, aim, budget, generator)
+            # Algorithm 1, line 16, with other roundings beside the paper's.
+            flips = rounded(block, space, aim, budget, self.samples, generator)
+            return polished(flips, aim, space, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)
 
     def _search(
-        self, plan: SearchSpace, aim: Aim, budget: int, generator: torch.Generator
-    ) -> Relaxed:
-        relaxed = Relaxed(plan.clean.codes.new_empty(0), aim.x.new_empty(0))
+        self, space: SearchSpace, aim: Aim, budget: int, generator: torch.Generator
+    ) -> Block:
+        # Algorithm 1, lines 3 and 4: weights begin at 0, in a block that is drawn below.
+        block = Block(space.clean.codes.new_empty(0), aim.x.new_empty(0))
         for first in range(0, self.iterations, self.renew_every):
+            # Algorithm 1, lines 9 to 14: the block is renewed, but not in the last epochs.
             if first == 0 or first < RENEWED * self.iterations:
-                relaxed = self._renewed(relaxed.without_negligible(), plan, budget, generator)
-            if not relaxed.codes.numel():
+                block = self._renewed(block.without_negligible(), space, budget, generator)
+            if not block.codes.numel():
                 break
-            gains = gains_of(relaxed, plan.clean, aim)
+            gains = gains_of(block, space.clean, aim)
+            # Algorithm 1, line 5: epochs.
             for iteration in range(first, min(first + self.renew_every, self.iterations)):
-                now = gains(relaxed.weights)
-                relaxed = ascend(relaxed, now, plan, budget, self.step_size, iteration)
-        return relaxed
+                gradient = gains(block.weights)  # line 6, and the gradient of line 7
+                block = ascend(block, gradient, space, budget, self.step_size, iteration)
+        return block
 
     def _renewed(
-        self, relaxed: Relaxed, plan: SearchSpace, budget: int, generator: torch.Generator
-    ) -> Relaxed:
+        self, block: Block, space: SearchSpace, budget: int, generator: torch.Generator
+    ) -> Block:
         """Return the flips of noticeable weight together with new pairs."""
-        room = max(0, max(self.block_size, BLOCK_BUDGETS * budget) - relaxed.codes.numel())
-        now = plan.clean.flipped(relaxed.largest(budget))
-        nodes = None if plan.room is None else plan.room > 0
-        ranked = plan.source(now, relaxed.codes, PROMISING * room, nodes)
+        room = max(0, max(self.block_size, BLOCK_BUDGETS * budget) - block.codes.numel())
+        # Our choice: new pairs are ranked on the graph as the block would be rounded now.
+        rounded_graph = space.clean.flipped(block.largest(budget))
+        nodes = None if space.room is None else space.room > 0
+        ranked = space.source(rounded_graph, block.codes, PROMISING * room, nodes)
         order = torch.randperm(ranked.codes.numel(), generator=generator)[:room]
-        return relaxed.joined(ranked.codes[order.to(ranked.codes.device)])
+        return block.joined(ranked.codes[order.to(ranked.codes.device)])

@@ -76,9 +76,12 @@ class PoisoningMetattack:
 
         def find(clean: EdgeSet, aim: Aim) -> torch.Tensor:
             source = flip_source(aim, clean, self.block_size, generator)
-            plan = SearchSpace(clean, source, self.isolate, threat.local_budgets)
-            return greedy_flips(plan, clean.codes.new_empty(0), threat.edge_budget, self.steps)
+            space = SearchSpace(clean, source, self.isolate, threat.local_budgets)
+            # The loop of algorithm 1: meta-gradients on the graph as it is, then the flips of
+            # largest gain, where a removal counts with the opposite sign (section 4.2).
+            return greedy_flips(space, clean.codes.new_empty(0), threat.edge_budget, self.steps)
 
+        # Inner training (section 4.2, equation of the meta-gradient), unrolled.
         retrained_model = retrained(graph, threat, self.training_steps, generator)
         nodes = training_nodes(graph, threat)
         aimed = threat if self.loss == "self" else replace(threat, targets=nodes)

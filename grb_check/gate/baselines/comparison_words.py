@@ -81,7 +81,7 @@ class Judge:
         loss = 100.0 * (means[0] - means[1])
         return Comparison(
             result="inconclusive",
-            text=f"{self._told(means)}; {why}",
+            text=f"{self._loss_text(means)}; {why}",
             unit=unit,
             n=1,
             before=means[0],
@@ -128,7 +128,7 @@ class Judge:
         text = f"{result.text}; {_needed(collapses.n if collapses else test.n, needed)}"
         return replace(result, text=text, repeats_needed=needed)
 
-    def _told(self, means: tuple[float, float]) -> str:
+    def _loss_text(self, means: tuple[float, float]) -> str:
         loss = 100.0 * (means[0] - means[1])
         reported = f"{self.accuracy} {means[1]:.1%} against the baseline's {means[0]:.1%}: "
         reported += f"loss {loss:.1f} points"
@@ -150,7 +150,7 @@ class Judge:
         tested += f"mean {test.mean:.1f}, " if method == ON_CASES or self.explained else ""
         details = f"{tested}t {test.statistic:.2f}, n {test.n}, p {short(test.p)} "
         details += f"{'<' if test.p < self.alpha else '>='} {short(self.alpha)}"
-        reported = self._told(means) + (f", at least {low:.1f}" if shown else "")
+        reported = self._loss_text(means) + (f", at least {low:.1f}" if shown else "")
         reported += f", {changes}" if changes else ""
         if self.explained:
             reported += ", which is one of clean accuracy"

@@ -44,7 +44,7 @@ class JointComparison:
 
     @property
     def scope(self) -> str:
-        """What it is about: `all 15 cases of dataset`."""
+        """The cases that it is about: `all 15 cases of dataset`."""
         if self.accuracy == "clean":
             return self.name
         return scope(self.compared, self.cases, self.name)

@@ -1,4 +1,4 @@
-"""What N x N arrays may take, for the defences that need them."""
+"""The memory that N x N arrays may take, for the defences that need them."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _ranks(digest: Digest) -> dict[str, Any]:
 
 
 def _threats(digest: Digest) -> dict[str, Any]:
-    """What each attack of a threat left, the strongest first, and what follows from that."""
+    """The accuracy that each attack of a threat left, the strongest first, and the conclusions."""
     tables = []
     for low in digest.summary.lowest:
         lines = [

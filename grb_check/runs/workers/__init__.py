@@ -1,4 +1,4 @@
-"""Where tasks run: in this process, or in a pool of workers.
+"""The places where tasks run: this process, or a pool of workers.
 
 A pool of workers is any `concurrent.futures.Executor` behind `calls.Workers`: processes of loky are
 one.

@@ -1,4 +1,4 @@
-"""What runs tasks: this process or workers, behind one interface."""
+"""The interface of what runs tasks: this process, or workers."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Inline:
 
     @cached_property
     def process(self) -> Process:
-        """What this process keeps; torch is imported with it."""
+        """The state of this process; torch is imported with it."""
         return Process(self._settings, self._progress)
 
     def submit(self, task: Task) -> Pending:

@@ -24,7 +24,7 @@ from grb_check.runs.tasks import Task, Victim
 from grb_check.runs.workers.calls import Workers
 from grb_check.runs.workers.resources import VISIBLE
 
-# What a process keeps, datasets and victims, is no leak for which loky should start it again.
+# The datasets and victims of a process are no leak for which loky should start it again.
 _NO_LEAKS: Final = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"}
 _LAST: Final = 2_000  # characters of what processes wrote that are shown
 _PARENT: Final = 2.0  # seconds between two looks at the process that started this one
@@ -62,7 +62,7 @@ class Processes(Executor):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerPlace:
-    """Where workers are that measure other files than those of this process.
+    """The place of workers that measure other files than those of this process.
 
     Attributes:
         cwd: their working directory, which is made if it is missing.

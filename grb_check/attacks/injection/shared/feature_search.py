@@ -310,7 +310,7 @@ def maximise_each(
 
 @dataclass(frozen=True, eq=False)
 class _Ascent:
-    """How far the ascent of each group is: tensors [h] on the CPU, because they decide.
+    """The state of the ascent of each group: tensors [h] on the CPU, because they decide.
 
     Attributes:
         groups: int64.

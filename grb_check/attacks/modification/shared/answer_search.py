@@ -35,7 +35,7 @@ from grb_check.attacks.modification.shared.flip_sweeps import Question, sweep
 from grb_check.attacks.modification.shared.greedy import SearchSpace
 from grb_check.attacks.modification.shared.removable import within_capacity
 from grb_check.attacks.objectives import margins_of
-from grb_check.attacks.protocol import FlipTrials, Moves, parts_of
+from grb_check.attacks.protocol import FlipSets, FlipTrials, parts_of
 
 VERSION: Final = 2  # raised whenever the search may find something else
 LARGE: Final = 50_000  # nodes and directed edges from which on flips are swept, with less work ...
@@ -96,14 +96,14 @@ def _cost(question: Question, trials: FlipTrials) -> float:
     first = targets[torch.linspace(0, targets.numel() - 1, PROBES).long()]
     pairs = torch.stack([first, (first + nodes // 2) % nodes]).sort(dim=0).values
     before = trials.work
-    trials.tried(Moves(pairs, torch.arange(PROBES, device=pairs.device), PROBES))
+    trials.tried(FlipSets(pairs, torch.arange(PROBES, device=pairs.device), PROBES))
     return (trials.work - before) / PROBES
 
 
 def polished(
     flips: Tensor,
     aim: Aim,
-    plan: SearchSpace,
+    space: SearchSpace,
     budget: int,
     forwards: int,
     generator: torch.Generator,
@@ -112,9 +112,9 @@ def polished(
     if not forwards:
         return flips
     question = Question(
-        aim.model, aim.x, plan.clean, aim.targets, aim.labels, budget, plan.isolate, plan.room
+        aim.model, aim.x, space.clean, aim.targets, aim.labels, budget, space.isolate, space.room
     )
-    return search_by_answers(question, flips, forwards_on(plan.clean, forwards), generator)
+    return search_by_answers(question, flips, forwards_on(space.clean, forwards), generator)
 
 
 def forwards_on(edges: EdgeSet, forwards: int) -> float:
@@ -141,7 +141,7 @@ class _Search:
         clean = question.logits(flips[:0])
         self._classes = clean.argmax(1)
         self._scale = question.scale(margins_of(clean[question.targets], question.labels))
-        self._weights = (self._clean.degrees() + 1.0).rsqrt()  # one edge more moves these more
+        self._weights = (self._clean.degrees() + 1.0).rsqrt()  # one edge more flip_sets these more
         self._cost = 0.0  # of a candidate, in forward passes
 
     def fill(self, end: float) -> None:
@@ -283,17 +283,17 @@ class _Search:
             return self._margins.new_empty(0)
         sizes = torch.tensor([candidate.numel() for candidate in candidates])
         owner = torch.repeat_interleave(sizes).to(self._flips.device)
-        moves = Moves(self._clean.ends(torch.cat(list(candidates))), owner, len(candidates))
+        flip_sets = FlipSets(self._clean.ends(torch.cat(list(candidates))), owner, len(candidates))
         at_once = max(1, MOST_LOGITS // self._margins.numel())
-        return torch.cat([self._gains(part, tau) for part in parts_of(moves, at_once)])
+        return torch.cat([self._gains(part, tau) for part in parts_of(flip_sets, at_once)])
 
-    def _gains(self, moves: Moves, tau: float) -> Tensor:
+    def _gains(self, flip_sets: FlipSets, tau: float) -> Tensor:
         """Return the change of the objective by each candidate, float [k]."""
-        changed = self.trials.tried(moves)
+        changed = self.trials.tried(flip_sets)
         new = margins_of(changed.logits, self._question.labels[changed.position])
         old = self._margins[changed.position]
         gains = torch.sigmoid(-new / tau) - torch.sigmoid(-old / tau)
-        return gains.new_zeros(moves.count).index_add_(0, changed.owner, gains)
+        return gains.new_zeros(flip_sets.count).index_add_(0, changed.owner, gains)
 
     def _steps(
         self,

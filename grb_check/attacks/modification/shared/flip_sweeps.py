@@ -133,7 +133,7 @@ def sweep(question: Question, flips: Tensor, rounds: int, generator: torch.Gener
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a model makes of the targets after flips.
+    """The answer of a model for the targets after flips.
 
     Attributes:
         flips: codes int64 [m].
@@ -147,7 +147,7 @@ class Answer:
 
 
 class Round:
-    """What one round tries beside the flips so far.
+    """One round of trials beside the flips so far.
 
     Args:
         question: of the search.

@@ -51,7 +51,7 @@ class SearchSpace:
         ]
 
 
-def greedy_flips(plan: SearchSpace, flips: Tensor, count: int, steps: int) -> Tensor:
+def greedy_flips(space: SearchSpace, flips: Tensor, count: int, steps: int) -> Tensor:
     """Return codes [m + count] of the flips `flips` [m] and `count` more, those of largest gain.
 
     In each of `steps` steps no node gets two flips: to first order the second one counts in full,
@@ -65,7 +65,7 @@ def greedy_flips(plan: SearchSpace, flips: Tensor, count: int, steps: int) -> Te
         # What is missing but for the equal shares of the steps to come.
         requested = max(1, total - flips.numel() - count * max(0, steps - step) // steps)
         chosen = _best_apart(
-            plan, flips, requested, at_a_node=2 ** min(MOST_DOUBLED, max(0, step - steps))
+            space, flips, requested, at_a_node=2 ** min(MOST_DOUBLED, max(0, step - steps))
         )
         if not chosen.numel():
             break
@@ -74,7 +74,7 @@ def greedy_flips(plan: SearchSpace, flips: Tensor, count: int, steps: int) -> Te
 
 
 def exchange_flips(
-    plan: SearchSpace,
+    space: SearchSpace,
     aim: Aim,
     flips: Tensor,
     rounds: int,
@@ -91,35 +91,35 @@ def exchange_flips(
     if not total:
         return flips
     count = max(1, round(share * total))
-    best = held_targets(plan, aim, flips)
+    best = held_targets(space, aim, flips)
     for _ in range(rounds):
         keep = torch.randperm(flips.numel(), generator=generator)[count:].to(flips.device)
-        tried = greedy_flips(plan, flips[keep], total - keep.numel(), 1)
-        reached = held_targets(plan, aim, tried)
+        tried = greedy_flips(space, flips[keep], total - keep.numel(), 1)
+        reached = held_targets(space, aim, tried)
         if reached < best:
             flips, best = tried, reached
     return flips
 
 
-def held_targets(plan: SearchSpace, aim: Aim, flips: Tensor) -> tuple[int, float]:
+def held_targets(space: SearchSpace, aim: Aim, flips: Tensor) -> tuple[int, float]:
     """Return the number of targets still classified as labelled, and minus the objective.
 
     Lower is stronger.
     """
     with torch.no_grad():
-        logits = aim.model(aim.x, plan.clean.flipped(flips).edge_index())[aim.targets]
+        logits = aim.model(aim.x, space.clean.flipped(flips).edge_index())[aim.targets]
         held = int((logits.argmax(1) == aim.labels).sum())
         return held, -float(aim.value(logits))
 
 
-def _best_apart(plan: SearchSpace, flips: Tensor, requested: int, *, at_a_node: int) -> Tensor:
+def _best_apart(space: SearchSpace, flips: Tensor, requested: int, *, at_a_node: int) -> Tensor:
     """Return codes of at most `requested` flips with a gain, at most `at_a_node` at each node."""
-    edges = plan.clean.flipped(flips)
-    forbidden = flips if plan.isolate else torch.cat([flips, last_edges(plan.clean, edges)])
-    left = plan.room_beside(flips)
-    ranked = plan.source(edges, forbidden, RANKED * requested, None if left is None else left > 0)
+    edges = space.clean.flipped(flips)
+    forbidden = flips if space.isolate else torch.cat([flips, last_edges(space.clean, edges)])
+    left = space.room_beside(flips)
+    ranked = space.source(edges, forbidden, RANKED * requested, None if left is None else left > 0)
     # The second of two removals at a node might take its last edge.
-    room = torch.full((edges.num_nodes,), at_a_node if plan.isolate else 1)
+    room = torch.full((edges.num_nodes,), at_a_node if space.isolate else 1)
     room = room if left is None else room.minimum(left.cpu())
     codes = ranked.codes[ranked.gains > 0]
     return codes[within_capacity(edges.ends(codes).cpu(), room).to(codes.device)][:requested]

@@ -1,4 +1,4 @@
-"""Relaxed flips: projection onto budgets at nodes, steps, and rounding."""
+"""Block flips: projection onto budgets at nodes, steps, and rounding."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ BISECTIONS: Final = 40
 
 
 @dataclass(frozen=True, eq=False)
-class Relaxed:
-    """Weights of flips; pairs that are not among them have weight 0.
+class Block:
+    """A block of pairs with the weights of their flips; all other pairs have weight 0.
+
+    The search space of Geisler et al. 2021, algorithm 1: indices i_t and weights p_t.
 
     Attributes:
         codes: int64 [m], distinct.
@@ -39,21 +41,21 @@ class Relaxed:
     codes: Tensor
     weights: Tensor
 
-    def without_negligible(self) -> Relaxed:
+    def without_negligible(self) -> Block:
         """Return the flips of noticeable weight."""
         noticeable = self.weights > NEGLIGIBLE
-        return Relaxed(self.codes[noticeable], self.weights[noticeable])
+        return Block(self.codes[noticeable], self.weights[noticeable])
 
     def largest(self, count: int) -> Tensor:
         """Return codes of the `count` flips of largest weight, without those of weight 0."""
         order = self.weights.argsort(descending=True, stable=True)[:count]
         return self.codes[order[self.weights[order] > 0]]
 
-    def joined(self, codes: Tensor) -> Relaxed:
+    def joined(self, codes: Tensor) -> Block:
         """Return the flips with other pairs added at weight 0; existing ones keep their weight."""
         new = codes[~torch.isin(codes, self.codes)]
         zeros = self.weights.new_zeros(new.numel())
-        return Relaxed(torch.cat([self.codes, new]), torch.cat([self.weights, zeros]))
+        return Block(torch.cat([self.codes, new]), torch.cat([self.weights, zeros]))
 
 
 def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
@@ -87,19 +89,21 @@ def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
 
 
 def ascend(
-    relaxed: Relaxed, gains: Tensor, plan: SearchSpace, budget: int, step_size: float, step: int
-) -> Relaxed:
+    block: Block, gains: Tensor, space: SearchSpace, budget: int, step_size: float, step: int
+) -> Block:
     """Take one projected step along the gains [m] of flipping more, see `flip_sources.stepped`."""
     budgets = torch.tensor([budget], device=gains.device)
-    (weights,) = stepped(relaxed.weights[None], gains[None], budgets, step_size, step)
-    if plan.room is not None:
-        weights = project_at_nodes(weights, plan.clean.ends(relaxed.codes), plan.room)
-    return Relaxed(relaxed.codes, project(weights[None], budgets)[0])
+    # Algorithm 1, line 7: along the gradient.
+    (weights,) = stepped(block.weights[None], gains[None], budgets, step_size, step)
+    # Algorithm 1, line 8: onto the budgets; those at nodes are not in the paper.
+    if space.room is not None:
+        weights = project_at_nodes(weights, space.clean.ends(block.codes), space.room)
+    return Block(block.codes, project(weights[None], budgets)[0])
 
 
 def rounded(
-    relaxed: Relaxed,
-    plan: SearchSpace,
+    block: Block,
+    space: SearchSpace,
     aim: Aim,
     budget: int,
     samples: int,
@@ -113,41 +117,41 @@ def rounded(
     the graph as it is then (our choice: many weights end far from 0 and 1, because each of several
     flips would do, and the other roundings take too many of these or none).
     """
-    sure = _largest(Relaxed(relaxed.codes, (relaxed.weights - 0.5).clamp(min=0)), plan, budget)
-    sure = _allowed(sure, plan)
-    completed = greedy_flips(plan, sure, budget - sure.numel(), GREEDY_STEPS)
-    candidates = [completed, _largest(relaxed, plan, budget)]
-    for _ in range(samples):
-        drawn = torch.rand(relaxed.codes.numel(), generator=generator).to(relaxed.weights)
-        taken = drawn < relaxed.weights
-        some = Relaxed(relaxed.codes[taken], relaxed.weights[taken])
-        candidates.append(_largest(some, plan, budget))
-    allowed = [_allowed(candidate, plan) for candidate in candidates]
-    return min(allowed, key=lambda flips: held_targets(plan, aim, flips))
+    sure = _largest(Block(block.codes, (block.weights - 0.5).clamp(min=0)), space, budget)
+    sure = _allowed(sure, space)
+    completed = greedy_flips(space, sure, budget - sure.numel(), GREEDY_STEPS)
+    candidates = [completed, _largest(block, space, budget)]
+    for _ in range(samples):  # algorithm 1, line 16
+        drawn = torch.rand(block.codes.numel(), generator=generator).to(block.weights)
+        taken = drawn < block.weights
+        some = Block(block.codes[taken], block.weights[taken])
+        candidates.append(_largest(some, space, budget))
+    allowed = [_allowed(candidate, space) for candidate in candidates]
+    return min(allowed, key=lambda flips: held_targets(space, aim, flips))
 
 
-def _largest(relaxed: Relaxed, plan: SearchSpace, budget: int) -> Tensor:
+def _largest(block: Block, space: SearchSpace, budget: int) -> Tensor:
     """Return codes of at most `budget` flips, the largest for which all nodes have room."""
-    return plan.within_room(relaxed.largest(relaxed.codes.numel()))[:budget]
+    return space.within_room(block.largest(block.codes.numel()))[:budget]
 
 
-def _allowed(flips: Tensor, plan: SearchSpace) -> Tensor:
+def _allowed(flips: Tensor, space: SearchSpace) -> Tensor:
     """Return the flips without removals that would isolate a node, if that is not allowed."""
-    if plan.isolate:
+    if space.isolate:
         return flips
-    present = plan.clean.has(flips)
+    present = space.clean.has(flips)
     removed = flips[present]
-    ends = plan.clean.ends(removed).cpu()
-    is_allowed = removable(ends, plan.clean.degrees().cpu(), isolate=False).to(flips.device)
+    ends = space.clean.ends(removed).cpu()
+    is_allowed = removable(ends, space.clean.degrees().cpu(), isolate=False).to(flips.device)
     return torch.cat([flips[~present], removed[is_allowed]])
 
 
-def gains_of(relaxed: Relaxed, clean: EdgeSet, aim: Aim) -> Callable[[Tensor], Tensor]:
+def gains_of(block: Block, clean: EdgeSet, aim: Aim) -> Callable[[Tensor], Tensor]:
     """Return the map from weights [m] of these flips to the gains [m] of flipping more.
 
     Raises:
         GradientError: the model has no gradient for edges.
     """
-    logits_of = weighted_logits(aim, clean, relaxed.codes)
-    present = clean.has(relaxed.codes)
+    logits_of = weighted_logits(aim, clean, block.codes)
+    present = clean.has(block.codes)
     return partial(gains_of_flips, lambda weights: aim.value(logits_of(weights)), present)

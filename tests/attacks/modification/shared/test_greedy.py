@@ -91,9 +91,9 @@ def test_no_node_gets_more_flips_than_it_has_room_for(data, count, steps) -> Non
     spare = st.lists(st.integers(0, 3), min_size=clean.num_nodes, max_size=clean.num_nodes)
     used = clean.ends(start).flatten().bincount(minlength=clean.num_nodes)
     room = used + torch.tensor(data.draw(spare))
-    plan = SearchSpace(clean, source, True, room)
-    flips = greedy_flips(plan, start, count, steps)
-    left = plan.room_beside(flips)
+    space = SearchSpace(clean, source, True, room)
+    flips = greedy_flips(space, start, count, steps)
+    left = space.room_beside(flips)
     assert left is not None
     assert (left >= 0).all()
     if flips.numel() < len(before) + count:
@@ -123,10 +123,10 @@ def aim_at(graph, seed: int = 0) -> Aim:
 def test_exchange_never_makes_it_worse(graph, seed, budget, share, isolate) -> None:
     """Fewer targets are held, or as many with a higher objective; flips are distinct, no more."""
     clean, aim, draws = edge_set(graph), aim_at(graph, seed), generator(seed)
-    plan = SearchSpace(clean, flip_source(aim, clean, 40, draws), isolate)
-    flips = greedy_flips(plan, NONE, budget, 3)
-    after = exchange_flips(plan, aim, flips, 4, share, draws)
-    assert held_targets(plan, aim, after) <= held_targets(plan, aim, flips)
+    space = SearchSpace(clean, flip_source(aim, clean, 40, draws), isolate)
+    flips = greedy_flips(space, NONE, budget, 3)
+    after = exchange_flips(space, aim, flips, 4, share, draws)
+    assert held_targets(space, aim, after) <= held_targets(space, aim, flips)
     assert after.numel() == after.unique().numel() <= flips.numel()
     if not isolate:
         assert (clean.flipped(after).degrees() > 0)[clean.degrees() > 0].all()

@@ -1,4 +1,4 @@
-"""Relaxed flips: projection, steps and rounding."""
+"""Block flips: projection, steps and rounding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.flip_sources import Aim, flip_source
 from grb_check.attacks.modification.shared.greedy import SearchSpace, held_targets
 from grb_check.attacks.modification.shared.relaxation import (
-    Relaxed,
+    Block,
     ascend,
     gains_of,
     project_at_nodes,
@@ -49,7 +49,7 @@ def test_weights_at_a_node_by_hand() -> None:
 
 def test_step_by_hand() -> None:
     """The mean of the two largest gains is 3; at step 80 the step has a third of its size."""
-    start = Relaxed(torch.arange(3), torch.tensor([0.0, 0.1, 0.5]))
+    start = Block(torch.arange(3), torch.tensor([0.0, 0.1, 0.5]))
     gains = torch.tensor([4.0, 2.0, -1.0])
     stepped = ascend(start, gains, UNBOUND, 2, 0.3, 0).weights
     torch.testing.assert_close(stepped, torch.tensor([0.4, 0.3, 0.4]))
@@ -74,21 +74,21 @@ def relaxed_flips(draw: st.DrawFn):
     codes = draw(st.lists(st.sampled_from(every), unique=True))
     weight = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1, width=32))
     weights = draw(st.lists(weight, min_size=len(codes), max_size=len(codes)))
-    return graph, Relaxed(torch.tensor(codes, dtype=torch.int64), torch.tensor(weights))
+    return graph, Block(torch.tensor(codes, dtype=torch.int64), torch.tensor(weights))
 
 
 @given(relaxed_flips(), st.integers(1, 12), st.booleans(), st.integers(0, 99))
 @settings(deadline=None, max_examples=40)
 def test_rounding_is_allowed_and_no_weaker_than_the_largest(drawn, budget, isolate, seed) -> None:
     """Flips are distinct and within the budget; no node loses its last edge if not allowed."""
-    graph, relaxed = drawn
+    graph, block = drawn
     clean, aim = edge_set(graph), aim_at(graph)
     generator = torch.Generator().manual_seed(seed)
-    plan = SearchSpace(clean, flip_source(aim, clean, 50, generator), isolate)
-    flips = rounded(relaxed, plan, aim, budget, 3, generator)
+    space = SearchSpace(clean, flip_source(aim, clean, 50, generator), isolate)
+    flips = rounded(block, space, aim, budget, 3, generator)
     assert flips.numel() == flips.unique().numel() <= budget
     if isolate:
-        assert held_targets(plan, aim, flips) <= held_targets(plan, aim, relaxed.largest(budget))
+        assert held_targets(space, aim, flips) <= held_targets(space, aim, block.largest(budget))
     else:
         assert (clean.flipped(flips).degrees() > 0)[clean.degrees() > 0].all()
 
@@ -100,8 +100,8 @@ def test_gains_are_those_of_the_weights() -> None:
     clean, aim = edge_set(graph), aim_at(graph)
     codes = clean.encode(torch.tensor([[0, 0, 2], [1, 4, 3]]))
     weights = torch.tensor([0.3, 0.6, 0.0])
-    relaxed = Relaxed(codes, weights)
-    gains = gains_of(relaxed, clean, aim)(weights)
+    block = Block(codes, weights)
+    gains = gains_of(block, clean, aim)(weights)
 
     logits_of = aim.model.with_pairs(x, graph.edge_index, clean.ends(codes), aim.targets)
     assert logits_of is not None
