@@ -49,7 +49,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.trials import on_surrogates
+from grb_check.evaluation.perturbations import on_surrogates
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 

@@ -24,10 +24,12 @@ from grb_check.errors import GradientError
 from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.packed import requests_of
+from grb_check.evaluation.perturbations import attack_surrogates
 from grb_check.evaluation.repeats import reference_scores
 from grb_check.evaluation.shipped import SHIPPED_REFERENCES, ReferencesContent, write_references
+from grb_check.evaluation.store_keys import shipped_key
 from grb_check.evaluation.surrogates import references_on
-from grb_check.evaluation.trials import Trial, attack_surrogates, reference_key
+from grb_check.evaluation.trial import Trial
 from grb_check.files.versions import versions
 from grb_check.ranking.boards.board import NO_ATTACK
 from grb_check.ranking.boards.files import measured_board
@@ -84,7 +86,7 @@ def references(store: Store) -> Iterator[tuple[str, dict[str, Reference]]]:
             )
             for kind in kinds
         }
-        yield reference_key(trial), reference_by_kind | most_robust(case)
+        yield shipped_key(trial), reference_by_kind | most_robust(case)
 
 
 def most_robust(case: Case) -> dict[str, Reference]:

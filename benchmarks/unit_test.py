@@ -44,7 +44,7 @@ from grb_check.attacks.registry import describe
 from grb_check.attacks.scenarios import Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat, verify
 from grb_check.errors import UsageError
-from grb_check.evaluation.trials import describe_threat
+from grb_check.evaluation.store_keys import describe_threat
 from grb_check.store.pack import PerturbationRequest, write_pack
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]

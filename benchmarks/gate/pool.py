@@ -29,8 +29,10 @@ from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.perturbations import on_surrogates
+from grb_check.evaluation.scores import right_after, right_before
 from grb_check.evaluation.trained_model import TrainedModel
-from grb_check.evaluation.trials import Trial, on_surrogates, right_after, right_before
+from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.victims import TrainedVictims
 from grb_check.store.store import Store
 from grb_check.user_code.randomness import isolated_randomness

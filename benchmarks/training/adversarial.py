@@ -28,8 +28,9 @@ from grb_check.cases.metrics import weighted_lowest
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.perturbations import on_surrogates
 from grb_check.evaluation.trained_model import predict
-from grb_check.evaluation.trials import Trial, on_surrogates
+from grb_check.evaluation.trial import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.store.store import Store
 from grb_check.training.building import build_victim

@@ -19,8 +19,10 @@ from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.fallbacks import black_box_trials
 from grb_check.evaluation.packed import requests_of
+from grb_check.evaluation.perturbations import on_surrogates
 from grb_check.evaluation.repeats import described
-from grb_check.evaluation.trials import Trial, describe_threat, on_surrogates, request_of
+from grb_check.evaluation.store_keys import describe_threat, request_of
+from grb_check.evaluation.trial import Trial
 from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS, measured_with
 from grb_check.reports.record import RunRecord, environment_of
 from grb_check.store.pack import Pack, PerturbationRequest, write_pack

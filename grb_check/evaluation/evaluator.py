@@ -24,9 +24,10 @@ from grb_check.evaluation.dataset_cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.packed import check_pack
 from grb_check.evaluation.repeats import Progress, described, measure_repeat, plan, reference_scores
+from grb_check.evaluation.results import facts_of
 from grb_check.evaluation.surrogates import first_on, references_on
 from grb_check.evaluation.trained_model import TrainedModel
-from grb_check.evaluation.trials import Trial, facts_of
+from grb_check.evaluation.trial import Trial
 from grb_check.files.versions import PACK, measured_with
 from grb_check.store.pack import Pack, open_pack
 from grb_check.store.place import open_store, place_of

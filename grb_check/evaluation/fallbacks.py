@@ -27,16 +27,11 @@ from grb_check.attacks.user_attacks import UserAttack
 from grb_check.cases.attack_pairs import on_graphs
 from grb_check.errors import GradientError, ModelError, UsageError
 from grb_check.evaluation.imitation import imitation
+from grb_check.evaluation.perturbations import on_surrogates, seed_of, white_box_view
+from grb_check.evaluation.store_keys import describe_threat, starts_from_blends
 from grb_check.evaluation.surrogates import kinds_on
 from grb_check.evaluation.trained_model import TrainedModel
-from grb_check.evaluation.trials import (
-    Trial,
-    describe_threat,
-    on_surrogates,
-    seed_of,
-    starts_from_blends,
-    white_box_view,
-)
+from grb_check.evaluation.trial import Trial
 from grb_check.user_code.randomness import isolated_randomness
 
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.

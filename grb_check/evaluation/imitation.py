@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.evaluation.trained_model import TrainedModel
-from grb_check.evaluation.trials import Trial
+from grb_check.evaluation.trial import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.user_code.randomness import derive_seed, isolated_randomness

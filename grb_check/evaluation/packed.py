@@ -8,7 +8,8 @@ from dataclasses import replace
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.evaluation.fallbacks import black_box_trials
-from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, request_of
+from grb_check.evaluation.store_keys import ATTACK_SEEDS, request_of
+from grb_check.evaluation.trial import Trial
 from grb_check.store.pack import Pack, PerturbationRequest, lacking
 
 

@@ -22,19 +22,17 @@ from grb_check.cases.selection import check_on_graphs
 from grb_check.cases.suites import check_poisoned_in_training, members_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.evaluation.black_box import black_box
 from grb_check.evaluation.dataset_cache import DatasetCache
 from grb_check.evaluation.fallbacks import transferred_variant
 from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.perturbations import on_surrogates
+from grb_check.evaluation.references import black_box_references
+from grb_check.evaluation.results import shipped_on
+from grb_check.evaluation.store_keys import description_of
 from grb_check.evaluation.surrogates import check_kinds
 from grb_check.evaluation.trained_model import TrainedModel
-from grb_check.evaluation.trials import (
-    Trial,
-    black_box,
-    black_box_references,
-    description_of,
-    on_surrogates,
-    shipped_on,
-)
+from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.white_box import white_box, white_box_references
 from grb_check.evaluation.worst import describe_worst, worst_result
 from grb_check.victims.subject import Subject

@@ -8,60 +8,30 @@ made as well; the strongest perturbation counts.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
-
-from torch_geometric.data import Data
+from collections.abc import Sequence
 
 from grb_check.attacks.names import NOT_EXCHANGED, without_budgets
 from grb_check.attacks.scenarios import INJECTION
-from grb_check.attacks.threat import Perturbation, apply
-from grb_check.cases.findings import Finding
+from grb_check.attacks.threat import Perturbation
 from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Method, Scores
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GradientError, ModelError, one_line
-from grb_check.evaluation import diagnostics
+from grb_check.evaluation.attempts import Attempt, Attempts
 from grb_check.evaluation.fallbacks import (
     SEARCH,
     Stored,
     from_blends,
-    random_ones,
     searched,
     transferred_variant,
 )
-from grb_check.evaluation.gradient_checks import Kind, cut_off, missing_gradients, wrong_gradients
-from grb_check.evaluation.harness_models import surrogate_seed
-from grb_check.evaluation.trained_model import TrainedModel, predict
-from grb_check.evaluation.trials import (
-    PROTOCOL,
-    Right,
-    Trial,
-    describe_threat,
-    description_of,
-    measured,
-    on_model,
-    right_after,
-    right_before,
-    save_scores,
-    scores,
-    seed_of,
-    stored_scores,
-    surrogate_source,
-)
-from grb_check.user_code.randomness import isolated_randomness
-
-
-class _Attempt(NamedTuple):
-    """A perturbation, whether the store had it, and the targets that stay right under it."""
-
-    perturbation: Perturbation
-    from_store: bool
-    right: Right
-
-
-# In this order: of equally strong attempts the first counts. "adaptive" or "score-based" is there.
-_Attempts: TypeAlias = Mapping[Method, _Attempt]
+from grb_check.evaluation.perturbations import on_model
+from grb_check.evaluation.references import save_scores, stored_scores
+from grb_check.evaluation.results import measured
+from grb_check.evaluation.scores import Right, right_after, right_before, scores
+from grb_check.evaluation.store_keys import description_of, white_box_reference_key
+from grb_check.evaluation.trained_model import TrainedModel
+from grb_check.evaluation.trial import Trial
+from grb_check.evaluation.white_box_diagnostics import gradient_doubts, other_findings
 
 
 def white_box(
@@ -88,7 +58,7 @@ def white_box(
     transferred = transferred_variant(trial)
     perturbations, reason = _adaptive(trial, victim)
     adaptive = perturbations[0] if perturbations else None
-    doubts = _doubts(trial, victim, perturbations, transferred)
+    doubts = gradient_doubts(trial, victim, perturbations, transferred)
     search = adaptive is None or bool(doubts)
     misled = adaptive is None or any(doubt.name != "cut-off" for doubt in doubts)
     attempts = _attempts(trial, victim, adaptive, transferred, search=search, misled=misled)
@@ -105,7 +75,7 @@ def white_box(
         method=method,
         methods=methods,
         notes=_notes(trial, attempts, method, reason, perturbations),
-        diagnostics=(*doubts, *_findings(trial, victim, attempts)),
+        diagnostics=(*doubts, *other_findings(trial, victim, attempts)),
     )
 
 
@@ -143,7 +113,7 @@ def _attempts(
     *,
     search: bool,
     misled: bool,
-) -> _Attempts:
+) -> Attempts:
     """Try each perturbation on the model, and the best that a search by queries finds."""
     created: dict[Method, Stored] = {}
     if adaptive is not None:
@@ -154,18 +124,18 @@ def _attempts(
     if transferred is not None:
         created["transferred"] = transferred
     return {
-        method: _Attempt(*stored, right_after(trial, model, stored[0]))
+        method: Attempt(*stored, right_after(trial, model, stored[0]))
         for method, stored in created.items()
     }
 
 
-def _strongest(attempts: _Attempts) -> Method:
+def _strongest(attempts: Attempts) -> Method:
     return min(attempts, key=lambda method: int(attempts[method].right.sum()))
 
 
 def _notes(
     trial: Trial,
-    attempts: _Attempts,
+    attempts: Attempts,
     method: Method,
     reason: str,
     perturbations: Sequence[Perturbation],
@@ -189,101 +159,6 @@ def _notes(
     return tuple(notes)
 
 
-def _doubts(
-    trial: Trial,
-    victim: TrainedModel,
-    perturbations: Sequence[Perturbation],
-    transferred: Stored | None,
-) -> tuple[Finding, ...]:
-    """Findings that the gradient which the attack needs is missing, wrong, or blind to links."""
-    kind = _kind(trial, [*perturbations, *(() if transferred is None else transferred[:1])])
-    known, graph = victim.missing_gradients, trial.harness.dataset.graph
-    if kind not in known:
-        targets = trial.harness.dataset.test["full"]
-        known[kind] = missing_gradients(victim.victim, graph, targets, kind)
-    result = [diagnostics.no_gradient(*known[kind], kind)]
-    if perturbations and not perturbations[0].flip_targets.numel():
-        attacked = apply(graph, perturbations[0])
-        wrong = wrong_gradients(victim.victim, attacked, trial.threat.targets, kind)
-        result.append(diagnostics.wrong_gradient(wrong, kind))
-    if (
-        perturbations and trial.threat.batch is None and result[0] is None
-    ):  # else rounding would look like it
-        targets = trial.threat.targets
-        share = max(
-            cut_off(victim.victim, graph, perturbation, targets) for perturbation in perturbations
-        )
-        result.append(diagnostics.cut_off(share))
-    return tuple(finding for finding in result if finding is not None)
-
-
-def _kind(trial: Trial, perturbations: Sequence[Perturbation]) -> Kind:
-    """Return the inputs by which an attack with these perturbations differentiates.
-
-    Features of existing nodes are found by gradients; the flips beside them may be random.
-    """
-    features = any(perturbation.modified_nodes.numel() for perturbation in perturbations)
-    return "features" if features or trial.threat.scenario == INJECTION else "edges"
-
-
-def _findings(trial: Trial, victim: TrainedModel, attempts: _Attempts) -> tuple[Finding, ...]:
-    """Other reasons to doubt that the attack was strong enough."""
-    attempt = attempts.get("adaptive") or attempts["score-based"]
-    result = [
-        *_unsteady(trial, victim, apply(trial.harness.dataset.graph, attempt.perturbation)),
-        *_beaten(trial, victim, attempt, attempts.get("transferred")),
-        diagnostics.no_effect(right_before(trial, victim), attempt.right),
-    ]
-    return tuple(finding for finding in result if finding is not None)
-
-
-def _unsteady(trial: Trial, victim: TrainedModel, attacked: Data) -> Sequence[Finding | None]:
-    """Findings that predictions differ from call to call, by chance or because of kept state."""
-    targets = trial.threat.targets.cpu()
-    seeds = trial.seed, seed_of("second call", trial)
-    first, second = (predict(victim.victim, attacked, seed)[targets] for seed in seeds)
-    differing = float((first != second).float().mean())
-    if differing:  # a comparison with the calls before the attack would say nothing
-        third = predict(victim.victim, attacked, trial.seed)[targets]
-        again = float((first != third).float().mean())
-        return [diagnostics.kept_state(0.0, None, again) or diagnostics.random_forward(differing)]
-    after = predict(victim.victim, trial.harness.dataset.graph, trial.seed)
-    changed_share = None
-    if victim.uncalled is not None:
-        with isolated_randomness(trial.seed):  # layers of PyG 2.5 draw weights to be copied over
-            copied = copy.deepcopy(victim.uncalled)
-        uncalled = predict(copied, attacked, trial.seed)[targets]
-        changed_share = float((first != uncalled).float().mean())
-    return [
-        diagnostics.kept_state(float((after != victim.predicted).float().mean()), changed_share)
-    ]
-
-
-def _beaten(
-    trial: Trial, victim: TrainedModel, attempt: _Attempt, transferred: _Attempt | None
-) -> Sequence[Finding | None]:
-    """Findings that a perturbation made with less knowledge is clearly stronger."""
-    result = []
-    if transferred is not None:
-        what = "the same attack on a surrogate"
-        result.append(
-            diagnostics.stronger(diagnostics.TRANSFER, attempt.right, transferred.right, what)
-        )
-    comparable = not _only_features(attempt.perturbation)  # random ones flip edges
-    others = random_ones(trial) if comparable else []
-    random = [right_after(trial, victim, other) for other in others]
-    if random:
-        best = min(random, key=lambda right: int(right.sum()))
-        what = "a random perturbation of the same budget"
-        result.append(diagnostics.stronger("random-stronger", attempt.right, best, what))
-    return result
-
-
-def _only_features(perturbation: Perturbation) -> bool:
-    flips = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
-    return bool(perturbation.modified_nodes.numel()) and not flips
-
-
 def white_box_references(
     trial: Trial, transferred: Stored | None, methods: Sequence[Method], kinds: Sequence[str]
 ) -> dict[str, Scores]:
@@ -305,21 +180,10 @@ def _reference_scores(
     description = description_of(trial)
     if description is None:
         return scores(*_attack_reference(trial, kind, transferred, methods))
-    key = harness_models.store.key(
-        kind="white-box reference, or transferred",
-        protocol=PROTOCOL,
-        methods=" and ".join(
-            f"{method} v{SEARCH}" if method == "score-based" else method for method in methods
-        ),
-        dataset=harness_models.fingerprint,
-        recipe=harness_models.recipe(kind),
-        surrogate=surrogate_source(trial),
-        surrogate_seed=surrogate_seed(),
-        attack=description,
-        threat=describe_threat(trial.threat),
-        difficulty=trial.case.difficulty,
-        seed=trial.seed,
+    tried = " and ".join(
+        f"{method} v{SEARCH}" if method == "score-based" else method for method in methods
     )
+    key = white_box_reference_key(trial, kind, description, tried)
     with harness_models.store.lock(key):
         stored = stored_scores(trial, key)
         if stored is not None:

@@ -26,10 +26,13 @@ from grb_check.cases.repeat_results import RepeatResult
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError, GradientError, UsageError
 from grb_check.evaluation import harness_models
+from grb_check.evaluation.black_box import black_box
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.packed import check_pack, requests_of
+from grb_check.evaluation.perturbations import on_surrogates
+from grb_check.evaluation.store_keys import ATTACK_SEEDS
 from grb_check.evaluation.trained_model import TrainedModel
-from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, black_box, on_surrogates
+from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
 from grb_check.store.pack import Pack, write_pack

@@ -24,9 +24,12 @@ from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.packed import check_pack, requests_of
+from grb_check.evaluation.perturbations import on_surrogates
+from grb_check.evaluation.results import facts_of
+from grb_check.evaluation.store_keys import ATTACK_SEEDS
 from grb_check.evaluation.surrogates import REFERENCES
 from grb_check.evaluation.trained_model import TrainedModel
-from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, facts_of, on_surrogates
+from grb_check.evaluation.trial import Trial
 from grb_check.files.npz_file import fixed_member
 from grb_check.files.typed_json import encode
 from grb_check.store.pack import (

@@ -19,7 +19,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation import surrogates
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.trained_model import TrainedModel, predict
-from grb_check.evaluation.trials import Trial
+from grb_check.evaluation.trial import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.store.store import Store
 from grb_check.victims.conventions import PLAIN, Adapter

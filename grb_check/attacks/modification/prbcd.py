@@ -34,10 +34,11 @@ class ModificationPrbcd:
     r"""Projected randomised block coordinate descent over the edges.
 
     `Robustness of Graph Neural Networks at Scale <https://arxiv.org/abs/2110.14038>`_ (Geisler et
-    al. 2021, section 3, algorithm 1, whose lines are named as in PyG's `rbcd_attack`): weights :math:`0 \le p \le 1` of the flips in a block of
-    pairs, :math:`\sum p \le` budget, follow the gradient of the objective and are projected after
-    each step; from time to time pairs of negligible weight are replaced by others; in the end the
-    weights are rounded, see `edge_search.rounded`.
+    al. 2021, section 3, algorithm 1, whose lines are numbered as in PyG's `rbcd_attack`): weights
+    :math:`0 \le p \le 1` of the flips in a block of pairs, :math:`\sum p \le` budget, follow the
+    gradient of the objective and are projected after each step; from time to time pairs of
+    negligible weight are replaced by others; in the end the weights are rounded, see
+    `relaxation.rounded`.
 
     Differences from the paper (our choices): if the model has gradients of all pairs, a block is
     drawn at random from the pairs of largest gain on the currently rounded graph, `PROMISING` for

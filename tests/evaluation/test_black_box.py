@@ -32,9 +32,11 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import BudgetError
 from grb_check.evaluation import harness_models
+from grb_check.evaluation.black_box import black_box
 from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.perturbations import on_model
 from grb_check.evaluation.trained_model import TrainedModel
-from grb_check.evaluation.trials import Trial, black_box, on_model
+from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
 from grb_check.store.store import Store

@@ -1,0 +1,127 @@
+"""The result of a case in one repeat, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grb_check.attacks.threat import Perturbation
+from grb_check.cases.findings import Finding
+from grb_check.cases.outcomes import Measurement, Method, Reference, Scores
+from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
+from grb_check.datasets.dataset import digest
+from grb_check.evaluation.diagnostics import budget_unused
+from grb_check.evaluation.perturbation_bytes import to_bytes
+from grb_check.evaluation.scores import Right, right_before, scores
+from grb_check.evaluation.shipped import shipped_references
+from grb_check.evaluation.store_keys import (
+    describe_threat,
+    description_of,
+    shipped_key,
+)
+from grb_check.evaluation.trained_model import TrainedModel
+from grb_check.evaluation.trial import Trial
+
+
+def measured(
+    trial: Trial,
+    victim: TrainedModel,
+    perturbation: Perturbation,
+    from_store: bool,
+    after: Right,
+    references: Mapping[str, Scores],
+    *,
+    method: Method = "black-box",
+    methods: tuple[Method, ...] = (),
+    notes: tuple[str, ...] = (),
+    diagnostics: tuple[Finding, ...] = (),
+) -> RepeatResult:
+    """Put the result of a case in a repeat together.
+
+    Args:
+        trial: the attack in its repeat.
+        victim: the model under test.
+        perturbation: applied to it.
+        from_store: whether the store had the perturbation.
+        after: targets that the victim classifies correctly on the attacked graph, bool [t].
+        references: scores of the references.
+        method: source of the perturbation, see `Measurement`.
+        methods: tried on the victim itself, see `AttackedBy`.
+        notes: remarks beside those of the perturbation.
+        diagnostics: findings beside that on the budget.
+
+    Returns:
+        A result whose times are 0; the caller knows them.
+    """
+    measurement = Measurement(
+        seed=trial.seed,
+        victim=scores(right_before(trial, victim), after),
+        references=references,
+        spent=spent(perturbation),
+        from_store=from_store,
+        seconds=0.0,
+        training_seconds=0.0,
+        notes=(*perturbation.notes, *notes),
+        method=method,
+        diagnostics=(*diagnostics, *_budget_finding(trial, perturbation)),
+        pretrained=victim.pretrained,
+        weights=victim.weights,
+        perturbation=digest(perturbation.tensors())[:16],
+    )
+    return RepeatResult(
+        facts=facts_of(trial, description_of(trial) or ""),
+        measurement=measurement,
+        warnings=victim.warnings,
+        attacked_by=(AttackedBy(attack=trial.case.attack, methods=methods),),
+        perturbation=to_bytes(perturbation),
+    )
+
+
+def facts_of(trial: Trial, described: str) -> CaseFacts:
+    """Return what all repeats of a case have in common.
+
+    Args:
+        trial: of the case, or of a member of `worst`.
+        described: the attack with its version and settings; empty if it has no version.
+    """
+    dataset, threat = trial.harness.dataset, trial.threat
+    classes = dataset.graph.y.cpu()[threat.targets.cpu()]
+    targets = int(threat.targets.numel())
+    return CaseFacts(
+        targets=targets,
+        majority=int(classes.bincount().max()) / targets,
+        dataset=trial.harness.fingerprint,
+        origin=dataset.origin,
+        attack=described,
+        threat=describe_threat(threat),
+        shipped=shipped_on(trial),
+    )
+
+
+def shipped_on(trial: Trial) -> Mapping[str, Reference]:
+    """Return the references that are shipped for the case of a trial; empty if there are none.
+
+    A run from a pack has other perturbations than these references.
+    """
+    return (
+        {} if trial.harness.pack is not None else shipped_references().get(shipped_key(trial), {})
+    )
+
+
+def _budget_finding(trial: Trial, perturbation: Perturbation) -> tuple[Finding, ...]:
+    """The finding of the diagnostic `budget-unused`, if any."""
+    second = perturbation.injected_edges[1]
+    inner = int((second >= trial.harness.dataset.num_nodes).sum())
+    link_ends = int(second.numel()) + inner  # such a link counts for both of its ends
+    result = budget_unused({**spent(perturbation), "link_ends": link_ends}, trial.threat)
+    return () if result is None else (result,)
+
+
+def spent(perturbation: Perturbation) -> dict[str, int]:
+    """Sizes of the parts of a perturbation."""
+    return {
+        "added_edges": perturbation.added_edges.shape[1],
+        "removed_edges": perturbation.removed_edges.shape[1],
+        "injected_nodes": perturbation.injected_x.shape[0],
+        "injected_edges": perturbation.injected_edges.shape[1],
+        "modified_nodes": perturbation.modified_nodes.shape[0],
+    }

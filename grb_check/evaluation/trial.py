@@ -1,0 +1,35 @@
+"""An attack in one repeat: its threat, its case, and the harness's models on the dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grb_check.attacks.protocol import Attack
+from grb_check.attacks.scenarios import POISONING
+from grb_check.attacks.threat import Threat
+from grb_check.cases.case import Case
+from grb_check.evaluation.harness_models import HarnessModels
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An attack, its threat, the case that it belongs to, and the seed of the repeat.
+
+    Attributes:
+        harness: surrogates and references, with the dataset and the store.
+        attack: to run.
+        threat: what it may do.
+        case: for seeds and messages; of a member of `worst` with the member's name.
+        seed: of the repeat.
+    """
+
+    harness: HarnessModels
+    attack: Attack
+    threat: Threat
+    case: Case
+    seed: int
+
+    @property
+    def poisons(self) -> bool:
+        """Whether the perturbation is in the graph before models are trained."""
+        return self.case.scenario == POISONING
