@@ -4,11 +4,11 @@
   check that the one allows the other. `budgets`: the threat to a dataset.
 - `protocol`: what the harness asks of an attack (`Attack`) and gives to it (`DifferentiableModel`).
 - `registry`: one row for each built-in attack; from a name to an attack. `names`: modifiers.
-  `own_attacks`: users' attacks.
-- `injection`, `modification`: the built-in attacks, one file each, named as the attack is.
+  `setting_values`: their values. `user_attacks`: users' attacks.
+- `injection`, `modification`, `poisoning`: the built-in attacks, one file each, named as the attack
+  is; what several of a scenario share is in `shared`. `graph_sets`: attacks on sets of graphs.
 - `query_search`: search by a model's answers among parts of known perturbations.
-- `objectives`, `links`, `edges`: what several attacks share. `graph_sets`: attacks on sets of
-  graphs.
+- `objectives`: what attacks maximise.
 
 May import `errors`, `user_code`, `files` and `datasets`, the last in `budgets` alone. Attacks know
 tensors, threats and differentiable models; they know neither names of datasets nor files nor gates.
@@ -16,13 +16,14 @@ Inside, each line of this list imports only the ones after it:
 
     budgets
     registry
-    own_attacks, query_search
-    graph_sets
+    user_attacks, query_search
+    graph_sets, poisoning
     injection, modification
-    links, edges
     setting_checks
     objectives, names, protocol
+    setting_values
     threat
+    scenarios
 
 May be imported by every later package.
 """

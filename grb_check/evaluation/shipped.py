@@ -28,7 +28,7 @@ class ReferencesContent(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         about: lines on how it was made.
         environment: versions that the models were trained with, for people.
-        cases: what a case is found by, see `trials.shipped_key` -> kind -> its trainings.
+        cases: what a case is found by, see `store_keys.shipped_key` -> kind -> its trainings.
     """
 
     about: tuple[str, ...]

@@ -1,33 +1,6 @@
 """The rule that decides pass or fail from an outcome.
 
 Imports scipy when a case is judged, and not scipy.stats, which takes a second.
-
-The default limit is what an undefended model loses, plus a margin, plus the uncertainty. The
-references are small undefended models (GCN, GAT, GraphSAGE, GIN; for sets of graphs GCN and GIN),
-attacked as the model is. A case fails only if the model is clearly less robust than all of them:
-for every reference, the lower end of the one-sided interval of the excess (mean drop of the model
-minus mean drop of the reference) is above `DROP_MARGIN`. The level of the interval is `ALPHA`,
-divided by the number of cases to the power `SHARED`: the cases of a model share its trainings, so
-that together they go wrong as often as fewer independent ones (measured, see below).
-
-A case whose excess is above the margin is measured `ENOUGH` times before it can fail, see
-`judge_result`: models that stand pay nothing, and repeats go where they decide.
-
-Three repeats estimate a variance with two degrees of freedom, and at such a level Student's t would
-exceed any effect. The variance of each side is therefore moderated as in Smyth, "Linear models and
-empirical Bayes methods for assessing differential expression in microarray experiments", 2004,
-section 4: with s^2 the variance of n drops, d = n - 1, and a prior s_0^2 worth d_0 degrees of
-freedom,
-
-    s~^2 = (d_0 s_0^2 + d s^2) / (d_0 + d),
-    half-width = t(1 - level; d_0 + d of the model) sqrt(s~^2 / n of the model + s~^2 / n of it)
-
-One repeat is the case d = 0. The prior is `PRIOR_SCALE` times the binomial variance of the drop
-over the targets that its model classifies correctly without attack. Above `PRIOR_TARGETS` it falls
-no further, since more targets do not make trainings more alike.
-
-`python -m benchmarks.gate limits` fits scale and d_0 to measured architectures
-(docs/explanation/gate.md).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from grb_check.errors import ModelError
 from grb_check.models.published import GraphSettings
-from grb_check.training.graphs import Graphs, graphs_of, mini_batches, parts_of
+from grb_check.training.graph_unions import Graphs, graphs_of, mini_batches, parts_of
 from grb_check.training.nodes import TrainingRun, accuracy_and_loss
 
 

@@ -1,5 +1,5 @@
 """The run record, and its reports: terminal, JUnit, JSON, Markdown, HTML.
 
 May import `errors`, `files`, `attacks`, `cases`, `evaluation`, `gate`, `ranking`, `failures` and
-`settings`. May be imported by `execution`, `session` and `cli`. Importing it loads no torch.
+`settings`. May be imported by `runs`, `session` and `cli`. Importing it loads no torch.
 """

@@ -1,10 +1,4 @@
-"""A run as its reports show it: terminal, HTML, Markdown and JUnit. Made from the record alone.
-
-What follows from a run record: figures of cases, lowest accuracies, averages, curves, orders.
-
-Formed when a report is made. The file of a record holds it, too, in a section for other programs,
-which is ignored when the file is read. Loads no torch.
-"""
+"""A run as its reports show it: terminal, HTML, Markdown and JUnit. Made from the record alone."""
 
 from __future__ import annotations
 

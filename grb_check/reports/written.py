@@ -1,14 +1,7 @@
-"""The reports that are files, each made from the run record alone.
-
-Drops as the list that github-action-benchmark reads for its tool `customSmallerIsBetter`.
-
-https://github.com/benchmark-action/github-action-benchmark: objects with `name`, `unit`, `value`,
-and the texts `range` and `extra`, which its charts show beside the value.
-"""
+"""The reports that are files, each made from the run record alone."""
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -18,34 +11,13 @@ from typing import Final
 
 from grb_check.files.outputs import reason, try_write
 from grb_check.reports.annotations import in_github_actions
-from grb_check.reports.case_line import WORDS
+from grb_check.reports.benchmark_list import benchmark_text
 from grb_check.reports.digest import Digest
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
-from grb_check.reports.plain import percent
 from grb_check.reports.record_file import encode
 
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-
-
-def benchmark_text(digests: Sequence[Digest]) -> str:
-    """Return the list: an object for each case with figures, its value the drop in percent."""
-    result = [
-        {
-            "name": f"{digest.name}: {digest.name_of(line)}"
-            if digest.name
-            else digest.name_of(line),
-            "unit": "% drop",
-            "value": 100 * outcome.drop,
-            "range": f"± {100 * outcome.drop_deviation:.1f}",
-            "extra": f"clean {percent(outcome.clean)}, attacked {percent(outcome.attacked)}\n"
-            f"limit {percent(line.limit)}, {WORDS[line.status]}",
-        }
-        for digest in digests
-        for line in digest.lines
-        if (outcome := line.row.outcome) is not None
-    ]
-    return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 class ReportWarning(UserWarning):

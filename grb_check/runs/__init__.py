@@ -1,8 +1,9 @@
-"""Tasks, and where they run: in this process, or in several.
+"""One run, whoever asks for it: opened inputs, tasks, workers, its record and exit status.
 
-`tasks` are plain data and the steps that run one in any process; `measuring` divides a run into
-tasks and waits for them; `calls` runs them in this process or hands them to workers, and gives a
-lost one a second try; `processes` are these workers.
+`inputs` opens what settings name. `tasks` are plain data, `steps` are what they do, and `process`
+is the state of a process that runs them; `schedule` divides a run into tasks, `measuring` submits
+them and waits; `workers` are where they run. `finish` makes the record and the exit status, `base`
+is the side of another revision, and `run` is a run without pytest.
 
 May import every earlier package but `gradients` and `training`. May be imported by `session` and
 `cli`. Loads torch only where a task runs.

@@ -65,7 +65,7 @@ def check_thresholds(settings: RunSettings, registry: AttackRegistry) -> None:
     """Refuse threshold patterns that match no case of any known dataset, attack and model.
 
     Raises:
-        UsageError: see `gate.limits.check_patterns`.
+        UsageError: see `gate.thresholds.check_patterns`.
     """
     patterns = [limit.pattern for limit in settings.gate.thresholds]
     _check_known("grb_threshold", patterns, settings, registry)

@@ -73,7 +73,7 @@ class StructuralSettings:
         local_budget: flips at each node, as a share of its degree, rounded down (default: 0.5, the
             paper); None: no such limit, which makes the attack a PR-BCD.
         steps: of the attack in each iteration (default: 5, the authors' code).
-        step_size: see `flip_sources.stepped`.
+        step_size: see `flip_weights.stepped`.
         block_size: pairs whose flips are relaxed, see `ModificationPrbcd`.
         objective: maximised by the attack, one of `attacks.objectives.OBJECTIVES` (default: the
             authors' code).

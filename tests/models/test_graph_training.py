@@ -14,7 +14,7 @@ from torch_geometric.nn import global_add_pool
 from grb_check.errors import DataError, ModelError
 from grb_check.models.graph_training import classifier_fit, descend_once
 from grb_check.models.published import GraphSettings
-from grb_check.training.graphs import graphs_of
+from grb_check.training.graph_unions import graphs_of
 
 SETTINGS = GraphSettings(lr=0.05, epochs=3, layers=1, width=4, batch_size=4)
 

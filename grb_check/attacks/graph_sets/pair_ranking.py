@@ -77,7 +77,7 @@ def ranked_rows(codes: Tensor, gains: Tensor, scales: Tensor, count: int) -> Ran
     symmetric graphs have many, and their order should not depend on rounding.
 
     Args:
-        scales: float [V], size of the terms of each graph's gains, see `graph_list.rounding_step`.
+        scales: float [V], size of the terms of each graph's gains, see `rounding.rounding_step`.
     """
     if not codes.shape[1]:
         none = no_flips(codes.shape[0], count, codes)

@@ -99,7 +99,7 @@ def relaxed_flips(
         clean: the graphs without flips.
         widen: gives pairs to add at weight 0, before the first step and ...
         every: ... after that many steps.
-        step_size: relative to the gradient, see `flip_sources.stepped`.
+        step_size: relative to the gradient, see `flip_weights.stepped`.
     """
     budgets, width = search.graphs.budgets[clean.owners], clean.flips.shape[1]
     none = no_flips(clean.owners.numel(), 0, clean.owners)
@@ -204,7 +204,7 @@ def rounded_rows(
 ) -> FlippedGraphs:
     """Return the strongest of several roundings and of known flips for each graph.
 
-    As `edge_search.rounded`: random draws, which take each flip with its weight as probability and
+    As `relaxation.rounded`: random draws, which take each flip with its weight as probability and
     only the largest ones if there are too many; and flips of weight above 0.5, with the rest of the
     budget spent greedily. The largest weights were tried during the ascent.
 

@@ -45,7 +45,7 @@ class InjectionTdgia:
     `TDGIA: Effective Injection Attacks on Graph Neural Networks
     <https://arxiv.org/abs/2106.06663>`_ (Zou et al. 2021). Nodes are injected in `rounds`
     (sequential injection, section 4.2). Each round links the targets of highest
-    `links.defectiveness` given the nodes injected so far (section 4.3), then finds features
+    `weak_targets.defectiveness` given the nodes injected so far (section 4.3), then finds features
     with a loss that is flat for targets of a label of hardly any probability (section 4.4;
     `objectives.clipped_likelihood`).
 

@@ -32,7 +32,7 @@ class ModificationLrbcd:
     Differences from the paper (our choices): those of `ModificationPrbcd`, whose search, projection
     and roundings are used; any modification keeps local budgets if its threat has some. The paper
     projects greedily, the largest weights first, which leaves the others no gradient to follow;
-    here weights are lowered at each node that has too much (`edge_search.project_at_nodes`), and
+    here weights are lowered at each node that has too much (`relaxation.project_at_nodes`), and
     only the roundings are greedy.
 
     Its threat has the paper's share s = 0.5 unless `+local=` gives another one.

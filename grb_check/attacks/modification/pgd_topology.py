@@ -44,7 +44,7 @@ class ModificationPgdTopology:
     `Topology Attack and Defense for Graph Neural Networks <https://arxiv.org/abs/1906.04214>`_ (Xu
     et al. 2019, algorithm 1): weights :math:`0 \le s \le 1` of the flips of all pairs,
     :math:`\sum s \le` budget, follow the gradient and are projected after each step; in the end
-    they are rounded, see `edge_search.rounded`.
+    they are rounded, see `relaxation.rounded`.
 
     There is no array of all pairs: the projection keeps most weights at 0, so the gradient is only
     needed for weights above 0 and for the `REACH` times budget other pairs of largest gain, which
@@ -52,7 +52,7 @@ class ModificationPgdTopology:
     on one random block of `block_size` pairs.
 
     The objective is `held_margin` (our choice); the paper's are the cross-entropy and the margin.
-    The step size is relative to the gradient, see `flip_sources.stepped`; the paper's is
+    The step size is relative to the gradient, see `flip_weights.stepped`; the paper's is
     :math:`200 / \sqrt{t}` for all graphs.
 
     If the targets are graphs, each has its own weights, projection and rounding, see
@@ -60,7 +60,7 @@ class ModificationPgdTopology:
 
     Args:
         iterations: number of steps.
-        step_size: see `flip_sources.stepped`.
+        step_size: see `flip_weights.stepped`.
         samples: random roundings (the paper's K).
         polish: work of a search by answers from the flips found (`answer_search`), in forward
             passes; `+polish` sets 1000. A set of graphs has none.

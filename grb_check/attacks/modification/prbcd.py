@@ -54,7 +54,7 @@ class ModificationPrbcd:
 
     Args:
         iterations: number of steps.
-        step_size: see `flip_sources.stepped`.
+        step_size: see `flip_weights.stepped`.
         block_size: pairs in a block; at least eight times the budget if all pairs have gradients.
         renew_every: iterations with the same block, but for the last one.
         samples: random roundings.

@@ -114,7 +114,7 @@ def fetch(
     Args:
         name: of the dataset, and of its directory.
         home: the data directory; created if missing.
-        urls: of archives, see `fetch.extract`.
+        urls: of archives, see `archives.extract`.
         files: relative POSIX paths of the dataset's files.
         check: called with a directory of the files; raises `DataError` if they are not the dataset.
         retry: after connection errors, timeouts, broken transfers and `TEMPORARY` statuses; every

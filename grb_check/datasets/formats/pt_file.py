@@ -55,7 +55,7 @@ def read(source: Source) -> Dataset | GraphSet:
     """Read a `torch_geometric.data.Data` with `x`, `edge_index`, `y` and, if it has them, masks.
 
     A list of them, three lists, or a dict of lists are a set of graphs, see
-    `reading.pyg_graph.set_of_graphs`. Other attributes are left out if they are tensors, numbers,
+    `reading.pyg_graphs.set_of_graphs`. Other attributes are left out if they are tensors, numbers,
     texts or lists of these. Files are of torch 1.6 or later. The masks are the
     dataset's own split.
 

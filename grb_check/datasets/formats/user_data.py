@@ -31,7 +31,7 @@ def read(source: Source) -> Dataset | GraphSet:
 
     The target is a function without required arguments, or the object itself, which is not changed.
     A torch_geometric `Data` or a dataset of one is a graph; a list of `Data`, a dataset of several,
-    or three such sequences are a set, see `reading.pyg_graph.set_of_graphs`. The global random
+    or three such sequences are a set, see `reading.pyg_graphs.set_of_graphs`. The global random
     generators are seeded with 0 for the call and restored after it. The caller puts the user's
     folders on `sys.path`.
 

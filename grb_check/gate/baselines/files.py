@@ -7,8 +7,6 @@ each repeat the targets that were right before the attack, then those right afte
 when the file is read. The id of a case names the model even if its run had no other, so that the
 entries of a model are found again in a run of several.
 
-A case of the baseline and of this run, and what can be compared of them.
-
 Imports numpy when targets are compared.
 """
 

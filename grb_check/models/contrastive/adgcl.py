@@ -36,7 +36,7 @@ from grb_check.models.contrastive.graph_views import reverse_edges
 from grb_check.models.graph_training import descend_once
 from grb_check.models.published import GraphSettings, graph_settings
 from grb_check.models.reference.graph_gin import GINStack, stack_of
-from grb_check.training.graphs import Graphs, graphs_of, mini_batches
+from grb_check.training.graph_unions import Graphs, graphs_of, mini_batches
 from grb_check.victims.wrappers import Encoder
 
 REGULARISATION: Final = 5.0

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import global_mean_pool
 
-from grb_check.training.graphs import Graphs
+from grb_check.training.graph_unions import Graphs
 
 NODES, EDGES, FEATURES, SUBGRAPH = range(4)
 KINDS: Final = 4

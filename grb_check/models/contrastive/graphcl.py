@@ -18,9 +18,11 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from grb_check.gradients.normalisation import GCN_NORM
-from grb_check.models.contrastive.gcn_encoder import FeatureProduct, GCNEncoder, minimise
-from grb_check.models.contrastive.info_nce import ProjectionHead, info_nce
+from grb_check.models.contrastive.feature_product import FeatureProduct
+from grb_check.models.contrastive.gcn_encoder import GCNEncoder, minimise
+from grb_check.models.contrastive.info_nce import info_nce
 from grb_check.models.contrastive.node_views import AUGMENTATIONS, View
+from grb_check.models.contrastive.projection_head import ProjectionHead
 from grb_check.models.published import NodeSettings, node_settings
 from grb_check.training.nodes import TrainingRun
 from grb_check.victims.wrappers import Encoder

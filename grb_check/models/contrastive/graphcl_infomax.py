@@ -21,13 +21,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import DeepGraphInfomax
 
 from grb_check.gradients.normalisation import GCN_NORM
-from grb_check.models.contrastive.gcn_encoder import (
-    BehindProduct,
-    FeatureProduct,
-    GCNEncoder,
-    minimise,
-    summary,
-)
+from grb_check.models.contrastive.feature_product import FeatureProduct
+from grb_check.models.contrastive.gcn_encoder import BehindProduct, GCNEncoder, minimise, summary
 from grb_check.models.contrastive.node_views import AUGMENTATIONS, shuffled
 from grb_check.models.published import NodeSettings, node_settings
 from grb_check.training.nodes import TrainingRun

@@ -9,10 +9,6 @@ u_i and v_i the embeddings of node i in two views, scaled to length 1, and a tem
 All N^2 similarities are needed, but not at the same time: sums are taken tile by tile, and the
 backward pass recomputes each tile. The three matrices U V', U U' and V V' are enough; of the last
 two only the upper half is computed, which serves rows and columns.
-
-The projection head between embeddings and a contrastive loss.
-
-Zhu et al., "Graph Contrastive Learning with Adaptive Augmentation", WWW 2021, section 3.1.
 """
 
 from __future__ import annotations
@@ -21,39 +17,13 @@ from collections.abc import Iterator
 from typing import Any, Final, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from grb_check.errors import UsageError
 
 TILE: Final = 1024  # rows and columns: 4 MB in float32, which processor caches hold
 LOWEST_TEMPERATURE: Final = 0.05  # exp(1 / t) and sums of it stay far below the limit of float32
-
-
-class ProjectionHead(nn.Module):
-    """GCA's g (section 3.1): two layers with ELU between them, up to a rotation.
-
-    The output of the last layer, B (h, 1) with B = [W b] of shape [size, hidden + 1], spans at most
-    hidden + 1 dimensions. With B = Q R, R (h, 1) has the same inner products and lengths, on which
-    alone the loss depends, and is computed in a fraction of the time.
-
-    Args:
-        size: columns of the embeddings, and of g's output.
-        hidden: columns between the layers.
-    """
-
-    def __init__(self, size: int, hidden: int) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(size, hidden), nn.Linear(hidden, size)
-
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """Return float [N, min(size, hidden + 1)] for embeddings float [N, size]."""
-        rows = F.elu(self.first(embeddings))
-        matrix = torch.cat([self.last.weight, self.last.bias.unsqueeze(1)], dim=1)
-        if matrix.shape[0] <= matrix.shape[1]:
-            return cast(Tensor, self.last(rows))
-        ones = rows.new_ones(rows.shape[0], 1)
-        return cast(Tensor, torch.cat([rows, ones], dim=1) @ torch.linalg.qr(matrix).R.T)
 
 
 def info_nce(first: Tensor, second: Tensor, *, temperature: float, tile: int = TILE) -> Tensor:

@@ -20,7 +20,7 @@ from torch_geometric.nn import global_add_pool, global_mean_pool
 from grb_check.models.graph_training import descend_on
 from grb_check.models.published import graph_settings
 from grb_check.models.reference.graph_gin import stack_of
-from grb_check.training.graphs import Graphs
+from grb_check.training.graph_unions import Graphs
 from grb_check.victims.wrappers import Encoder
 
 

@@ -26,7 +26,8 @@ from typing import Final
 from torch import Tensor
 
 from grb_check.errors import UsageError
-from grb_check.models.defences.decoupled import Decoupled, WeightedEdges, on_ball
+from grb_check.models.defences.decoupled import Decoupled, on_ball
+from grb_check.models.defences.edge_differences import WeightedEdges
 from grb_check.training.nodes import TrainingSettings, fit_with
 from grb_check.victims.wrappers import SelfTrained
 

@@ -34,7 +34,7 @@ from torch_geometric.data import Data
 
 from grb_check.errors import UsageError
 from grb_check.gradients.normalisation import GCN_NORM, Propagation
-from grb_check.models.defences.decoupled import Incidence
+from grb_check.models.defences.edge_differences import Incidence
 from grb_check.training.nodes import (
     TrainingRun,
     TrainingSettings,

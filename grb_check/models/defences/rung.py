@@ -32,7 +32,8 @@ import torch
 from torch import Tensor
 
 from grb_check.errors import UsageError
-from grb_check.models.defences.decoupled import Decoupled, WeightedEdges
+from grb_check.models.defences.decoupled import Decoupled
+from grb_check.models.defences.edge_differences import WeightedEdges
 from grb_check.training.nodes import TrainingSettings, fit_with
 from grb_check.victims.wrappers import SelfTrained
 

@@ -1,11 +1,6 @@
 """Leaderboards as typed JSON files, see `typed_json`. Loads no torch.
 
 Accuracies are fractions.
-
-A leaderboard in GRB's layout: attacks by defences, with summaries of both.
-
-Defences are in order of their weighted accuracy at the last difficulty, the best first; attacks in
-order of theirs, the strongest first.
 """
 
 from __future__ import annotations

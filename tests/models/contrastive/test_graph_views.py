@@ -16,7 +16,7 @@ from grb_check.models.contrastive.graph_views import (
     reverse_edges,
     subgraph_kept,
 )
-from grb_check.training.graphs import Graphs, graphs_of
+from grb_check.training.graph_unions import Graphs, graphs_of
 
 RATIOS = st.sampled_from([0.0, 0.2, 0.5, 1.0])
 batches = given(data=graph_batches(), ratio=RATIOS, seed=st.integers(0, 99))

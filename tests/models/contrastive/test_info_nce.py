@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from grb_check.errors import UsageError
-from grb_check.models.contrastive.info_nce import LOWEST_TEMPERATURE, ProjectionHead, info_nce
+from grb_check.models.contrastive.info_nce import LOWEST_TEMPERATURE, info_nce
+from grb_check.models.contrastive.projection_head import ProjectionHead
 from grb_check.user_code.randomness import isolated_randomness
 
 

@@ -12,7 +12,8 @@ from torch_geometric.data import Data
 
 from grb_check import UsageError
 from grb_check.models.defences.air_gnn import AdaptivePropagation
-from grb_check.models.defences.decoupled import Decoupled, Incidence
+from grb_check.models.defences.decoupled import Decoupled
+from grb_check.models.defences.edge_differences import Incidence
 
 
 def dense_matrix(edge_index: Tensor, num_nodes: int) -> Tensor:

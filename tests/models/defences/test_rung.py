@@ -13,7 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check import UsageError
-from grb_check.models.defences.decoupled import Decoupled, Incidence
+from grb_check.models.defences.decoupled import Decoupled
+from grb_check.models.defences.edge_differences import Incidence
 from grb_check.models.defences.rung import LEAST_SQUARE, UnbiasedPropagation
 
 

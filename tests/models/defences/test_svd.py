@@ -14,7 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Data
 from torch_geometric.utils import barabasi_albert_graph
 
-from grb_check.models.defences.svd import DENSE, GCNSVD, SPARE, low_rank_adjacency
+from grb_check.models.defences.low_rank import DENSE, SPARE, low_rank_adjacency
+from grb_check.models.defences.svd import GCNSVD
 
 
 def dense_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:
@@ -71,7 +72,7 @@ def test_the_sparse_solver_agrees_with_the_dense_one(monkeypatch: pytest.MonkeyP
     vectors, values = low_rank_adjacency(edge_index, num_nodes, 5)
     again, _ = low_rank_adjacency(edge_index, num_nodes, 5)
     assert torch.equal(vectors, again)
-    monkeypatch.setattr("grb_check.models.defences.svd.DENSE", num_nodes)
+    monkeypatch.setattr("grb_check.models.defences.low_rank.DENSE", num_nodes)
     expected, right = low_rank_adjacency(edge_index, num_nodes, 5)
     torch.testing.assert_close(values.sort().values, right.sort().values)
     torch.testing.assert_close(
@@ -97,8 +98,8 @@ def test_the_gradient_is_that_of_the_dense_truncation(
     monkeypatch: pytest.MonkeyPatch, dense: int
 ) -> None:
     """Also of pairs of weight 0, with both solvers; the gap at the cut is clear."""
-    monkeypatch.setattr("grb_check.models.defences.svd.DENSE", dense)
-    monkeypatch.setattr("grb_check.models.defences.svd.SPARE", 8)
+    monkeypatch.setattr("grb_check.models.defences.low_rank.DENSE", dense)
+    monkeypatch.setattr("grb_check.models.defences.low_rank.SPARE", 8)
     size, rank = 40, 5
     edge_index, weights = weighted_pairs(size, 7)
     weights.requires_grad_()

@@ -1,10 +1,4 @@
-"""Domains of injected features: where a search starts, which steps it takes, and how it ends.
-
-Steps of gradient ascent: from features and gradient to the next features within their range.
-
-The last argument of a step scales its size, for all nodes or for each, see
-`feature_search.maximise_each`.
-"""
+"""Domains of injected features: where a search starts, which steps it takes, and how it ends."""
 
 from __future__ import annotations
 

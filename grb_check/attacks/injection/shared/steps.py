@@ -1,4 +1,10 @@
-"""Starts and steps of a search for features."""
+"""Starts and steps of a search for features.
+
+Steps of gradient ascent: from features and gradient to the next features within their range.
+
+The last argument of a step scales its size, for all nodes or for each, see
+`feature_search.maximise_each`.
+"""
 
 from __future__ import annotations
 

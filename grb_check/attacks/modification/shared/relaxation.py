@@ -91,7 +91,7 @@ def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
 def ascend(
     block: Block, gains: Tensor, space: SearchSpace, budget: int, step_size: float, step: int
 ) -> Block:
-    """Take one projected step along the gains [m] of flipping more, see `flip_sources.stepped`."""
+    """Take one projected step along the gains [m] of flipping more, see `flip_weights.stepped`."""
     budgets = torch.tensor([budget], device=gains.device)
     # Algorithm 1, line 7: along the gradient.
     (weights,) = stepped(block.weights[None], gains[None], budgets, step_size, step)

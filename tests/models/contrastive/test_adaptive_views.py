@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from small_graphs import community_dataset, undirected
 from torch import Tensor
 
-from grb_check.models.contrastive.gca import (
+from grb_check.models.contrastive.adaptive_views import (
     DAMPING,
     MOST,
     adaptive_probabilities,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from grb_check.models.contrastive.gcn_encoder import FeatureProduct
+from grb_check.models.contrastive.feature_product import FeatureProduct
 
 
 def bag_of_words(background: float, filled: float = 0.05, seed: int = 0) -> Tensor:

@@ -13,13 +13,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GATConv
 
 from grb_check.errors import UsageError
-from grb_check.models.defences.guarded import (
-    Edges,
-    GCNGuard,
-    Guard,
-    Guarded,
-    _GuardedAttention,
-)
+from grb_check.models.defences.guard import Edges, Guard, Guarded
+from grb_check.models.defences.guarded import GCNGuard, _GuardedAttention
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

@@ -9,7 +9,7 @@ from strategies import graphs
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.models.defences.decoupled import Incidence
+from grb_check.models.defences.edge_differences import Incidence
 
 
 def dense_laplacian(edge_index: Tensor, weights: Tensor, num_nodes: int) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 from record_factory import HOSTILE, entry, measured, record, view
 
 from grb_check.cases.case import Case
-from grb_check.reports.written import benchmark_text
+from grb_check.reports.benchmark_list import benchmark_text
 
 CASE = Case("synthetic-cora", "easy", "injection", "rnd")
 
