@@ -13,10 +13,11 @@ Of the attacks on edges all graphs are searched at once:
   from one gradient.
 - `greedy_flips`, `relaxed_flips`: the searches; `attacks`: which attack takes which.
 
-A search of a single graph (`modification/shared`) has the same steps. What flips as weights have
-in common, rows of which are graphs, is in `flip_weights`: gains, the step along them, projection.
-The rest is separate, because one forward pass shows how each of many small graphs changes, so that
-whole flips are tried, while in one large graph all flips count together and only gradients tell them apart.
+A search of a single graph (`modification/shared`) has the same steps. What flips as weights have in
+common, rows of which are graphs, is in `flip_weights`: gains, the step along them, projection. The
+rest is separate, because one forward pass shows how each of many small graphs changes, so that
+whole flips are tried, while in one large graph all flips count together and only gradients tell
+them apart.
 
 May import what `attacks/__init__.py` lists below it.
 """

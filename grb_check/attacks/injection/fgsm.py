@@ -8,13 +8,12 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.shared.domains import domain_of
 from grb_check.attacks.injection.shared.feature_search import (
     Place,
     check_feature_search,
     place_in_graph,
 )
-from grb_check.attacks.injection.shared.links import random_links, sites_of
+from grb_check.attacks.injection.shared.random_ascent import random_ascent
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import INJECTION, Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat
@@ -69,18 +68,12 @@ class InjectionFgsm:
         Args:
             place: how nodes are injected; into a single graph if not given.
         """
-        place = place or place_in_graph(graph, threat, model)
-        links, notes = random_links(threat, generator)
-        if not links.shape[1]:
-            return Perturbation(notes=notes)
-        sites, domain = sites_of(threat), domain_of(threat)
-        start = domain.zero_start(graph.x, sites.count)
-        step = domain.sign_step(self.step_size)
-        placed = place(links, sites.owners)
-        features = domain.rounded(placed.best_features(start, step, self))
-        return Perturbation(
-            injected_x=features.cpu(),
-            injected_edges=links,
-            injected_graphs=sites.graphs,
-            notes=notes,
+        return random_ascent(
+            graph,
+            threat,
+            place or place_in_graph(graph, threat, model),
+            self,
+            lambda domain, x, count: domain.zero_start(x, count),
+            lambda domain: domain.sign_step(self.step_size),
+            generator,
         )

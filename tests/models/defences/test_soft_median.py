@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grb_check import SelfTrained
 from grb_check.errors import UsageError
-from grb_check.models.defences import diffusion, soft_median
+from grb_check.models.defences import diffusion
 from grb_check.models.defences.soft_median import SoftMedianGDC, soft_median_gdc, soft_medians
 
 
@@ -64,7 +64,7 @@ def test_logits_and_gradients_equal_the_dense_formulas(
 ) -> None:
     """Also those of pairs of weight 0, and both ways to compute the gradient."""
     monkeypatch.setattr(diffusion, "PER_ENTRY", per_entry)
-    monkeypatch.setattr(soft_median, "GATHERED", 100)
+    monkeypatch.setattr(diffusion, "GATHERED", 100)
     torch.manual_seed(0)
     edge_index, weights, _ = weighted_adjacency(12, 1)
     model = SoftMedianGDC(5, 3, (4,), neighbours=neighbours).double().eval()
