@@ -234,7 +234,7 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 @pytest.fixture
 def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict:
     """The verdict of the gate (`--grb-max-drop`, `grb_thresholds`, ...) on the outcome."""
-    from grb_check.reports.junit import verdict_properties
+    from grb_check.reports.properties import verdict_properties
 
     run = _run(request.config)
     with _short_errors(), _marking_lost(request.node):  # references may be attacked
@@ -270,12 +270,11 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
 def _book(item: pytest.Item, result: CaseResult) -> None:
     """Enter the figures of a test, in the place of those before more was measured."""
     from grb_check.ranking.ranks import standings_of
-    from grb_check.reports import rank_words
-    from grb_check.reports.junit import PREFIX, case_properties
+    from grb_check.reports.properties import PREFIX, case_properties, rank_properties
 
     plan, outcome = _run(item.config).plan, result.outcome
     standings = standings_of(outcome, plan.boards, plan.settings.gate)
-    properties = case_properties(outcome) + rank_words.case_properties(standings)
+    properties = case_properties(outcome) + rank_properties(standings)
     others = [entry for entry in item.user_properties if not entry[0].startswith(PREFIX)]
     item.user_properties[:] = [*others, *properties]
     shown = f"drop {outcome.drop:.1%}"

@@ -38,7 +38,7 @@ class Conclusion:
     falls: bool
 
 
-def conclusions(record: RunRecord) -> list[Conclusion]:
+def audit_conclusions(record: RunRecord) -> list[Conclusion]:
     """Return the conclusion on each model and dataset; none for other suites and parts of a run.
 
     A model stands against a threat if an attacker who knows it, and who may use the attacks that do

@@ -11,7 +11,7 @@ from grb_check.cases.node_ids import is_node_id
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.ranking.budget_curves import Curve
-from grb_check.reports.audit import conclusions
+from grb_check.reports.audit import audit_conclusions
 from grb_check.reports.case_line import (
     BAD,
     LOST,
@@ -159,7 +159,7 @@ class Digest:
             OtherFailure(
                 f"audit on {conclusion.dataset}", conclusion.model or alone, conclusion.text
             )
-            for conclusion in conclusions(self.record)
+            for conclusion in audit_conclusions(self.record)
             if conclusion.falls
         ]
         if self.unasked:

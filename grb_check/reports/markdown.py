@@ -23,10 +23,10 @@ from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.ranking.lowest import Strongest
 from grb_check.reports import audit
-from grb_check.reports.audit_words import delta_lines, gap_lines
 from grb_check.reports.case_line import BAD, UNSURE, WORDS, Line
 from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest, compared, limits_of
+from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
 from grb_check.reports.rank_words import comparison_lines, standing_line
 
@@ -237,7 +237,7 @@ def _lowest(digest: Digest) -> Section:
         f"| {cell(low.id)} | {_strongest(low.black_box)} | {_strongest(low.adaptive)} |"
         for low in lows
     ]
-    audits = [audit.text for audit in audit.conclusions(digest.record)]
+    audits = [audit.text for audit in audit.audit_conclusions(digest.record)]
     reported = [*audits, *gap_lines(lows)]
     lines = [f"- {span(text)}" for text in reported]
     head = ("| lowest accuracy (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")

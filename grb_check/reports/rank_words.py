@@ -7,14 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.ranking.boards.published_board import PUBLISHED
-from grb_check.ranking.comparison_models import RUN
 from grb_check.ranking.orders import RankedEntry
 from grb_check.ranking.ranks import Standing
-
-Property = tuple[str, float | int | str]
-
-
-PREFIX = "grb.rank"
 
 
 def ordinal(number: int) -> str:
@@ -65,38 +59,6 @@ def comparison_lines(comparisons: Mapping[str, Sequence[RankedEntry]]) -> list[s
 def listed(models: Iterable[RankedEntry]) -> str:
     """Return `1. name 80.0%, 2. name 70.0%`."""
     return ", ".join(f"{model.rank}. {model.name} {model.figure:.1%}" for model in models)
-
-
-def case_properties(standings: Sequence[Standing]) -> list[Property]:
-    """Return the rank under one attack; further leaderboards are named in the properties' names."""
-    properties: list[Property] = []
-    for number, standing in enumerate(standings):
-        board = f".{standing.board}" if number else ""
-        properties += [
-            (f"{PREFIX}{board}", standing.rank),
-            (f"{PREFIX}_of{board}", standing.competitors),
-        ]
-        if not number:
-            properties.append((f"{PREFIX}_board", standing.board))
-        for word, neighbour in (("after", standing.better), ("before", standing.worse)):
-            if neighbour is not None:
-                properties.append((f"{PREFIX}_{word}{board}", neighbour_text(neighbour)))
-    return properties
-
-
-def suite_properties(
-    standings: Iterable[Standing], comparisons: Mapping[str, Sequence[RankedEntry]]
-) -> dict[str, str]:
-    """Return ranks by weighted accuracy, and those of the run's models under each attack."""
-    properties = {
-        f"{PREFIX}.{standing.board}.{standing.group}": standing_in_figures(standing)
-        for standing in standings
-    }
-    for name, models in comparisons.items():
-        properties[f"{PREFIX}.{RUN}.{name}"] = ", ".join(
-            f"{model.rank} {model.name} {model.figure:.4f}" for model in models
-        )
-    return properties
 
 
 def _between(standing: Standing) -> str:

@@ -10,11 +10,11 @@ from grb_check.cases.case_record import CaseRecord
 from grb_check.errors import count
 from grb_check.files.text import fit, fit_line
 from grb_check.reports import audit
-from grb_check.reports.audit_words import delta_lines, lowest_lines
 from grb_check.reports.case_line import Line
 from grb_check.reports.columns import COMPARED, diagnostic_notes, filled, notes
 from grb_check.reports.conclusion import GATE_ADVICE, conclusions, no_gate
 from grb_check.reports.digest import Digest
+from grb_check.reports.lowest_words import delta_lines, lowest_lines
 from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import comparison_lines, listed, standing_line
 from grb_check.reports.record import RunRecord
@@ -142,7 +142,7 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
     out.write_line(LEGEND)
     for text in conclusions(record):
         out.write_line(text, bold=True)
-    for conclusion in audit.conclusions(record):
+    for conclusion in audit.audit_conclusions(record):
         out.write_line(f"audit: {conclusion.text}", bold=True)
     if digest.green and no_gate(record):
         out.write_line(GATE_ADVICE)

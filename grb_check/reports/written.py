@@ -13,7 +13,7 @@ from grb_check.files.outputs import reason, try_write
 from grb_check.reports.annotations import in_github_actions
 from grb_check.reports.benchmark_list import benchmark_text
 from grb_check.reports.digest import Digest
-from grb_check.reports.junit_view import junit_text
+from grb_check.reports.junit import junit_text
 from grb_check.reports.markdown import markdown_text
 from grb_check.reports.record_file import encode
 

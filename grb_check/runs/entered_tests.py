@@ -12,9 +12,8 @@ from grb_check.cases.node_ids import AUDIT_TEST, BASELINE_TEST, CLEAN_TEST, node
 from grb_check.errors import count
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
-from grb_check.reports.audit import conclusions
-from grb_check.reports.junit import comparison_properties
-from grb_check.reports.rank_words import Property
+from grb_check.reports.audit import audit_conclusions
+from grb_check.reports.properties import Property, comparison_properties
 from grb_check.runs.finish import Finished
 
 TESTS: Final = {"attacked": BASELINE_TEST, "clean": CLEAN_TEST}
@@ -54,7 +53,7 @@ def entered_tests(finished: Finished) -> list[EnteredTest]:
             name=AUDIT_TEST,
             failure=conclusion.text if conclusion.falls else None,
         )
-        for conclusion in conclusions(finished.record)
+        for conclusion in audit_conclusions(finished.record)
     ]
     return [*tests, *audits]
 

@@ -13,7 +13,7 @@ from grb_check.cases.case_record import CaseRecord, Result
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.node_ids import case_of, is_verdict_id, node_id_of
 from grb_check.cases.shards import ShardPlan
-from grb_check.reports import junit, terminal, written
+from grb_check.reports import properties, terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record import Definition, commit_of, environment_of, now
 from grb_check.runs.entered_tests import EnteredTest, entered_tests
@@ -95,7 +95,7 @@ def end(
     add_tests(session, [reports_of(test) for test in entered_tests(finished)])
     result = digest(finished.record)
     if rows:
-        for name, value in junit.suite_properties(result).items():
+        for name, value in properties.suite_properties(result).items():
             add_suite_property(session.config, name, value)
     paths = {kind: Path(path) for kind, path in settings.execution.outputs.items()}
     unwritten = written.write_run(paths, result)

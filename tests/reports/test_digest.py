@@ -21,7 +21,7 @@ from record_factory import (
 
 from grb_check.files.text import SHOWN
 from grb_check.reports.digest import Digest
-from grb_check.reports.junit_view import junit_text
+from grb_check.reports.junit import junit_text
 
 
 def of(*cases: dict[str, Any], **changes: Any) -> Digest:

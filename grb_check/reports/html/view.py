@@ -19,12 +19,12 @@ from grb_check.files.text import fit
 from grb_check.ranking.averages import Averages
 from grb_check.ranking.lowest import Lowest, threat_name
 from grb_check.reports import audit
-from grb_check.reports.audit_words import delta_lines, gap_lines
 from grb_check.reports.case_line import Line
 from grb_check.reports.columns import diagnostic_notes, filled, notes
 from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest, compared, limits_of
 from grb_check.reports.html.picture import pictures
+from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
 from grb_check.settings.options import describe_given
 
@@ -177,7 +177,7 @@ def _threats(digest: Digest) -> dict[str, Any]:
         ]
         tables.append((low, digest.title_of((low.model, low.dataset)), sorted(lines, key=_left)))
     return {
-        "conclusions": [text.text for text in audit.conclusions(digest.record)],
+        "conclusions": [text.text for text in audit.audit_conclusions(digest.record)],
         "gaps": gap_lines(digest.summary.lowest),
         "tables": tables,
     }

@@ -14,7 +14,7 @@ from outcome_factory import CASE
 from record_factory import HOSTILE, baseline, entry, measured, record, rich, view
 
 from grb_check.cases.case import Case
-from grb_check.reports.junit_view import junit_text
+from grb_check.reports.junit import junit_text
 
 
 def text(fields: dict[str, Any]) -> str:

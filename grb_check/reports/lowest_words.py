@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from grb_check.attacks.names import with_budget
 from grb_check.cases.metrics import Figure
 from grb_check.errors import count
 from grb_check.ranking.lowest import Delta, Lowest, Strongest
 from grb_check.reports.plain import columns
 
-PREFIX: Final = "grb"
 REFERENCE: Final = "the reference GCN"
 WIDE: Final = 0.2  # of black-box accuracy beyond the adaptive one, as a fraction
 
@@ -64,31 +62,10 @@ def delta_lines(entries: Sequence[Delta]) -> list[str]:
         else:
             points = round(100 * entry.value, 1)
             lines.append(
-                f"delta{name} to {REFERENCE} over {_over(entry.groups)}{budget}: "
+                f"delta{name} to {REFERENCE} over {groups_text(entry.groups)}{budget}: "
                 f"{points or 0.0:+.1f}{_judged(entry)}"
             )
     return lines
-
-
-def suite_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> dict[str, str]:
-    """Return JUnit's properties of the suite."""
-    properties = {
-        f"{PREFIX}.lowest_{name}.{low.id}": f"{result.attack} {result.accuracy.mean:.4f}, "
-        f"drop {result.drop.mean:.4f}"
-        for low in lows
-        for name, result in (("black_box", low.black_box), ("adaptive", low.adaptive))
-        if result is not None
-    }
-    for number, text in enumerate(gap_lines(lows)):
-        properties[f"{PREFIX}.gap.{number}"] = text
-    for difference in differences:
-        if difference.value is not None:
-            name = f"{PREFIX}.delta{f'.{difference.label}' if difference.label else ''}"
-            name = with_budget(name, difference.budget)
-            properties[name] = (
-                f"{difference.value:.4f} to {REFERENCE} over {_over(difference.groups)}"
-            )
-    return properties
 
 
 def _cells(strongest: Strongest | None) -> tuple[str, str, str]:
@@ -102,7 +79,7 @@ def _cells(strongest: Strongest | None) -> tuple[str, str, str]:
     )
 
 
-def _over(groups: Iterable[str]) -> str:
+def groups_text(groups: Iterable[str]) -> str:
     """Return `2 datasets`, or `3 difficulties of 1 dataset`."""
     groups = tuple(groups)
     number = len({group.rpartition("/")[0] for group in groups})
