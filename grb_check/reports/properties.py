@@ -175,7 +175,7 @@ def ranks_of_run(
 def lowest_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> dict[str, str]:
     """Return JUnit's properties of the suite."""
     properties = {
-        f"grb.lowest_{name}.{low.id}": f"{result.attack} {result.accuracy.mean:.4f}, "
+        f"{PREFIX}lowest_{name}.{low.id}": f"{result.attack} {result.accuracy.mean:.4f}, "
         f"drop {result.drop.mean:.4f}"
         for low in lows
         for name, result in (("black_box", low.black_box), ("adaptive", low.adaptive))
@@ -185,7 +185,7 @@ def lowest_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> d
         properties[f"grb.gap.{number}"] = text
     for difference in differences:
         if difference.value is not None:
-            name = f"grb.delta{f'.{difference.label}' if difference.label else ''}"
+            name = f"{PREFIX}delta{f'.{difference.label}' if difference.label else ''}"
             name = with_budget(name, difference.budget)
             properties[name] = (
                 f"{difference.value:.4f} to {REFERENCE} over {groups_text(difference.groups)}"

@@ -13,7 +13,7 @@ from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import Gate
-from grb_check.reports.audit import conclusions
+from grb_check.reports.audit import audit_conclusions
 from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
 from grb_check.reports.markdown import markdown_text
@@ -85,7 +85,7 @@ def test_a_model_stands_if_it_keeps_more_than_an_undefended_one(
     Figures are what is left of it, of the GCN, and what black-box attacks leave.
     """
     run = audit(*outcomes)
-    (conclusion,) = conclusions(run)
+    (conclusion,) = audit_conclusions(run)
     words = conclusion.text
     assert verdict in words
     assert conclusion.falls == (
@@ -97,7 +97,7 @@ def test_a_model_stands_if_it_keeps_more_than_an_undefended_one(
     assert words in page
     assert page.index('id="picture"') < page.index('id="threats"') < page.index('id="cases"')
     assert words in markdown_text([digest(run)])
-    assert conclusions(audit(*outcomes, suite="smoke")) == []
+    assert audit_conclusions(audit(*outcomes, suite="smoke")) == []
 
 
 def test_what_weakens_the_conclusion_is_said() -> None:
@@ -108,7 +108,7 @@ def test_what_weakens_the_conclusion_is_said() -> None:
     lost = Case("d", "full", "injection", "tdgia+white-box")
     fields = record([entry(first.case, first), entry(doubted.case, doubted), entry(lost, None)])
     fields["settings"]["suite"] = "audit"
-    (line,) = (conclusion.text for conclusion in conclusions(run_record(fields)))
+    (line,) = (conclusion.text for conclusion in audit_conclusions(run_record(fields)))
     assert line.startswith("build may stand against attackers who know it: injection 16.0%")
     assert line.endswith(
         "; 1 case without figures may hold stronger attacks; diagnostics doubt 1 case"
@@ -119,7 +119,7 @@ def test_what_weakens_the_conclusion_is_said() -> None:
 def test_it_does_not_stand_if_an_attack_had_to_leave_its_links(note: str, verdict: str) -> None:
     first, second = injection(0.6, 0.16)
     noted = replace(second, repeats=(replace(second.repeats[0], notes=(f"{note}: why",)),))
-    (conclusion,) = conclusions(audit(first, noted))
+    (conclusion,) = audit_conclusions(audit(first, noted))
     assert conclusion.text.startswith(f"build {verdict} against attackers who know it")
 
 
@@ -130,5 +130,5 @@ def test_a_model_below_the_floor_is_not_judged() -> None:
         [entry(case_outcome.case, case_outcome, gate) for case_outcome in injection(0.6, 0.3)]
     )
     fields["settings"]["suite"] = "audit"
-    (line,) = (conclusion.text for conclusion in conclusions(run_record(fields)))
+    (line,) = (conclusion.text for conclusion in audit_conclusions(run_record(fields)))
     assert line == "build is not judged: its accuracy without an attack is below the floor"
