@@ -42,7 +42,7 @@ autodoc_class_signature = "mixed"
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(collections\.abc|grb_check|hypothesis|pytest|torch|torch_geometric)\..*"),
-    ("py:class", r"Path|Model|RunRecord|RegisteredNames|Settings"),
+    ("py:class", r"Path|Model|RunRecord|RegisteredNames|RunSettings|Settings"),
 ]
 
 html_theme = "furo"

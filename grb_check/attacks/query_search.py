@@ -6,7 +6,7 @@ and a candidate is kept if it is not weaker. The parts are of two kinds: `Exchan
 perturbations of one graph; and `GraphFlips` and `GraphInjections`, edge flips of a set of graphs
 and nodes injected into them, which are searched all at once because no graph affects another.
 Attacks that may flip any edge of one graph, and change
-nothing else, have a stronger search: `edges.answer_search`.
+nothing else, have a stronger search: `shared.answer_search`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class AttackRegistry:
 
     A name is `[SCENARIO/]NAME(+MODIFIER)*` or `pkg.module:attr(+MODIFIER)*`; `worst` is a name too.
     Plain names of built-in attacks import nothing. Users' attacks are imported when they are first
-    named, and kept in `own` by scenario and name without modifiers.
+    named, and saved in `user_attacks` by scenario and name without modifiers.
 
     Args:
         registered: import path and plugin of the names that plugins registered.

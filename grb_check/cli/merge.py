@@ -33,7 +33,7 @@ from grb_check.reports.record import (
 )
 from grb_check.reports.record_file import read
 from grb_check.runs.entered_tests import EnteredTest, entered_tests
-from grb_check.runs.finish import ExitStatus, Facts, Finished, Rows, exit_status, finish
+from grb_check.runs.finish import EndedRun, ExitStatus, Facts, Finished, exit_status, finish
 from grb_check.runs.inputs import boards_of
 from grb_check.settings.raw_values import KINDS, check_all, named_paths
 
@@ -91,7 +91,7 @@ def merge(
     boards = boards_of(settings, plan.cases)
     _check_boards(boards, rows)
     finished = finish(
-        Rows(
+        EndedRun(
             settings=settings,
             cases=rows,
             missing=missing,
@@ -276,10 +276,10 @@ def run(options: argparse.Namespace) -> int:
         for line in annotation_lines(result):
             command(line)
     facts = Facts(
-        status=ExitStatus.OK if whole.record.cases else ExitStatus.NO_CASES,
+        status=ExitStatus.OK if whole.record.cases or failures else ExitStatus.NO_CASES,
         failed=bool(failures),
         lost=bool(whole.record.missing),
-        unwritten=whole.finished.unwritten,
+        unwritten=whole.finished.baseline_unwritten,
     )
     return exit_status(facts)
 

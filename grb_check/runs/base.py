@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from grb_check.cases.case import Case
-from grb_check.errors import LostError, UsageError
+from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import (
     BaselineCase,
@@ -203,17 +203,23 @@ def _measured(
             return ModelOnDataset(there.model(case.model), source_of(there, case.dataset))
 
         shown = None if terminal is None else _AtBase(terminal, f"base {revision}")
-        measuring = Measuring(calls_for(there, tasks, place), there, model_of, shown)
+        calls = calls_for(there, tasks, place)
+        measuring = Measuring(calls, there, model_of, shown, warn=_not_of_this_run)
         with closing(measuring):
             result = {
                 name: _group(measuring, there, name, group, revision)
                 for name, group in groups.items()
             }
             first = next(iter(groups.values()))[0].case
-            files = measuring.ask(foreign, first, (str(folder), str(copy.top)))
+            answers = measuring.ask_all(foreign, first, (str(folder), str(copy.top)))
+            files = [file for answer in answers for file in answer]
     if files:
         raise _not_of_the_base(revision, files)
     return {name: entries for name, entries in result.items() if entries is not None}
+
+
+def _not_of_this_run(_category: str, _text: str, _file: str, _line: int) -> None:
+    """Drop a warning: it is of files of the base, which nobody can change any more."""
 
 
 def _group(
@@ -239,9 +245,7 @@ def _group(
             key = wanted.test or f"{model.label}@{replace(wanted.case, model='').id}"
             outcome = measuring.result(wanted.case, model.label, wanted.repeats).outcome
             entries[key] = entry_of(outcome)
-    except LostError:
-        raise
-    except Exception as error:  # that of the user's model at the base, whatever it is
+    except Exception as error:  # of the user's model at the base, a lost worker included
         last = "\n".join(str(error).splitlines()[-LAST:])
         return f"{USER_TESTS if of_tests else model.target}: no figures at {revision}: {last}"
     return entries

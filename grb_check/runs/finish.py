@@ -72,7 +72,7 @@ def exit_status(facts: Facts) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class EndedRun:
     """The rows of a run when its last case is done, and all else that its record needs.
 
     Attributes:
@@ -117,12 +117,12 @@ class Finished:
     baseline: BaselineResult | None
 
     @property
-    def unwritten(self) -> bool:
+    def baseline_unwritten(self) -> bool:
         """Whether the baseline could not be written."""
         return self.baseline is not None and self.baseline.failed
 
 
-def finish(rows: Rows) -> Finished:
+def finish(rows: EndedRun) -> Finished:
     """Judge what needs all cases, write the baseline if that is asked for, and make the record."""
     compared = None
     if rows.baseline is not None:

@@ -23,6 +23,7 @@ from grb_check.runs.workers.calls import Calls, Pending
 from grb_check.settings.settings import RunSettings
 
 _WAKE: Final = 0.2  # seconds between two looks at a future, so that Ctrl-C is noticed
+UNTRAINED: Final = 1_000_000  # a repeat beyond all of a run
 
 
 class RemoteWarning(UserWarning):
@@ -30,7 +31,7 @@ class RemoteWarning(UserWarning):
 
 
 class Terminal(Protocol):
-    """Shows how far a run is; see `session.running`."""
+    """Shows how far a run is; see `session.progress`."""
 
     def poll(self, text: Callable[[], str]) -> None:
         """Show a text that may have changed; called several times a second."""
@@ -50,6 +51,7 @@ class Measuring:
         settings: of the run.
         model_of: the model on the dataset of a case.
         terminal: shows what is done while a result is waited for.
+        warn: is given the class, text, file and line of each warning of a worker, each once.
 
     Attributes:
         devices: on which tasks have run.
@@ -62,6 +64,7 @@ class Measuring:
         settings: RunSettings,
         model_of: Callable[[Case], ModelOnDataset],
         terminal: Terminal | None = None,
+        warn: Callable[[str, str, str, int], None] | None = None,
     ) -> None:
         self.calls = calls
         self.devices: dict[str, None] = {}
@@ -69,6 +72,7 @@ class Measuring:
         self._settings = settings
         self._model_of = model_of
         self._terminal = terminal
+        self._warn = warn or _give
         self._planned: dict[tuple[Case, int], Pending] = {}
         self._members: dict[Case, tuple[Case, ...]] = {}  # of cases `worst`
         self._warned: set[tuple[str, str]] = set()
@@ -107,6 +111,15 @@ class Measuring:
         task = replace(self._task(step, (case,), 0, 1), given={case: given})
         with self._cleared():
             return self._wait(self.calls.submit(task)).values[case]
+
+    def ask_all(self, step: Step, case: Case, given: Any = None) -> list[Any]:
+        """Return what another step yields for a case in each worker; see `ask`."""
+        # Repeats that no worker has trained, so that none of the tasks waits for its victim's.
+        seeds = range(UNTRAINED, UNTRAINED + max(1, self.calls.width))
+        tasks = [replace(self._task(step, (case,), seed, 1), given={case: given}) for seed in seeds]
+        calls = [self.calls.submit(task) for task in tasks]
+        with self._cleared():
+            return [self._wait(call).values[case] for call in calls]
 
     def plan(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:
         """Give all cases to the workers.
@@ -269,7 +282,7 @@ class Measuring:
         for category, text, file, line in answer.warnings:
             if (category, text) not in self._warned:
                 self._warned.add((category, text))
-                warnings.warn_explicit(text, _category(category), file, line)
+                self._warn(category, text, file, line)
         return answer
 
     @contextmanager
@@ -298,6 +311,10 @@ def _raised(value: Any) -> Any:
     if isinstance(value, Exception):
         raise value
     return value
+
+
+def _give(category: str, text: str, file: str, line: int) -> None:
+    warnings.warn_explicit(text, _category(category), file, line)
 
 
 def _category(name: str) -> type[Warning]:

@@ -10,10 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
@@ -89,6 +86,9 @@ class Process:
         )
 
 
+_STATE: Final[dict[str, Process]] = {}  # of a worker, by its settings; at most one
+
+
 def run_task(task: Task) -> Answer:
     """Run a task in a worker: what `Process.answer` returns, fit to be sent.
 
@@ -100,7 +100,7 @@ def run_task(task: Task) -> Answer:
         warnings.simplefilter("ignore", DeprecationWarning)  # of other packages; nobody can act
         warnings.simplefilter("ignore", FutureWarning)
         try:
-            answer = _process(msgspec.json.encode(task.settings)).answer(task)
+            answer = _process(task.settings).answer(task)
         except Exception as error:
             raise _fit(error) from None
     texts = {
@@ -115,10 +115,13 @@ def run_task(task: Task) -> Answer:
     )
 
 
-@lru_cache(maxsize=1)
-def _process(settings: bytes) -> Process:
-    """The state of this worker for the run with these settings: JSON, as they have no hash."""
-    return Process(msgspec.json.decode(settings, type=RunSettings))
+def _process(settings: RunSettings) -> Process:
+    """The state of this worker for the run with these settings; that of another run is dropped."""
+    key = repr(settings)
+    if key not in _STATE:
+        _STATE.clear()
+        _STATE[key] = Process(settings)
+    return _STATE[key]
 
 
 def _refuse_others(settings: RunSettings) -> None:
@@ -156,7 +159,7 @@ def _sent(case: Case, value: Any) -> Any:
 def _fit(error: Exception) -> Exception:
     """An error that can cross processes; those of users' classes may not."""
     if _lacks_memory(error):
-        _process.cache_clear()
+        _STATE.clear()
         return MemoryError(str(error))
     if isinstance(error, GrbCheckError):
         return error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from grb_check.cases.shards import plan
 from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
 from grb_check.gate.limits import judge_result
 from grb_check.reports.record import RunRecord, environment_of
-from grb_check.runs.finish import Rows, finish
+from grb_check.runs.finish import EndedRun, finish
 from grb_check.runs.inputs import open_inputs, with_digests
 from grb_check.runs.measuring import Measuring, joined
 from grb_check.runs.start import calls_for
@@ -73,7 +74,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
                 )
                 rows.append(failed)
         environment = environment_of(joined(measuring.environments))
-    ended = Rows(
+    ended = EndedRun(
         settings=settings.recorded,
         cases=rows,
         missing=missing,
@@ -115,8 +116,10 @@ def _text(value: Any, option: Option) -> Any:
 
 
 def _model_of(settings: RunSettings) -> Callable[[Case], ModelOnDataset]:
+    source = cache(partial(source_of, settings))
+
     def on_dataset(case: Case) -> ModelOnDataset:
-        return ModelOnDataset(settings.model(case.model), source_of(settings, case.dataset))
+        return ModelOnDataset(settings.model(case.model), source(case.dataset))
 
     return on_dataset
 

@@ -20,9 +20,10 @@ def calls_for(settings: RunSettings, tasks: int, place: WorkerPlace | None = Non
         tasks: most that the run can have.
         place: of other files, which this process must not import.
     """
-    jobs, timeout = settings.execution.jobs, settings.execution.timeout
+    jobs = settings.execution.jobs
     if jobs is None and place is None:
         return Inline(settings)
     gpus = visible_gpus() if settings.device in SHARED_OUT else []
     workers = 1 if jobs is None else jobs or min(len(gpus) or cores(), tasks)
+    timeout = None if jobs is None else settings.execution.timeout
     return Retrying(partial(start_processes, max(1, workers), gpus, place), timeout)

@@ -54,7 +54,7 @@ class Task:
     """Cases of one repeat of a model on a dataset.
 
     Attributes:
-        step: what is done for its cases, one of the steps below.
+        step: what is done for its cases, one of `runs.steps`.
         settings: of the run.
         on: the model on the dataset.
         cases: of that model and dataset.

@@ -17,7 +17,7 @@ from grb_check.reports import properties, terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record import Definition, commit_of, environment_of, now
 from grb_check.runs.entered_tests import EnteredTest, entered_tests
-from grb_check.runs.finish import Facts, Rows, exit_status, finish
+from grb_check.runs.finish import EndedRun, Facts, finish
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
 from grb_check.settings.options import COMMAND_LINE
@@ -78,7 +78,7 @@ def end(
     status, early = session.exitstatus, _ended_early(session)
     lost = _is_lost(session, plan, expected_cases, early=early)
     finished = finish(
-        Rows(
+        EndedRun(
             settings=settings.recorded,
             cases=rows,
             missing=expected_cases.missing,
@@ -99,6 +99,11 @@ def end(
             add_suite_property(session.config, name, value)
     paths = {kind: Path(path) for kind, path in settings.execution.outputs.items()}
     unwritten = written.write_run(paths, result)
+    compared = [row.comparison for row in rows if row.comparison is not None]
+    baseline = plan.inputs.baseline
+    nothing = not any(row.verdict for row in rows)
+    if baseline is not None and baseline.unmeasured:  # all are new, for want of a model
+        nothing = all(comparison.result == "new" for comparison in compared)
     named = COMMAND_LINE in (settings.origins["grb_baseline"], settings.origins["grb_base"])
     facts = Facts(
         status=int(status),
@@ -106,12 +111,9 @@ def end(
         lost=lost,
         empty_shard=bool(plan.cases.cases and not plan.cases.part),
         inconsistent=bool(expected_cases.inconsistent),
-        unjudged=named
-        and settings.execution.shard is None
-        and not any(row.verdict for row in rows),
-        unwritten=bool(unwritten) or finished.unwritten,
+        unjudged=named and settings.execution.shard is None and nothing,
+        unwritten=bool(unwritten) or finished.baseline_unwritten,
     )
-    session.exitstatus = exit_status(facts)
     return Ending(result, facts, tuple(unwritten.values()))
 
 

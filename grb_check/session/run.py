@@ -114,7 +114,7 @@ class Run:
             len(self.plan.cases.cases) + tests,
             runner.progress_writer,
         )
-        baseline = replace(baseline, unmeasured=unmeasured or {})
+        baseline = baseline.without(unmeasured or {})
         self.plan = replace(self.plan, inputs=replace(inputs, baseline=baseline))
         self.runner.plan = self.plan
 
@@ -168,9 +168,11 @@ class Run:
             session, self.plan, self.expected_cases, measured, self.runner.definitions
         )
         # Whatever it raises, Ctrl-C during an upload too: pytest's summary is still to come.
-        self._hooks.call("pytest_grb_record", record=self._ending.digest.record)
-        facts = replace(self._ending.facts, hooks_failed=bool(self._hooks.failures))
-        session.exitstatus = exit_status(facts)
+        try:
+            self._hooks.call("pytest_grb_record", record=self._ending.digest.record)
+        finally:
+            facts = replace(self._ending.facts, hooks_failed=bool(self._hooks.failures))
+            session.exitstatus = exit_status(facts)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""

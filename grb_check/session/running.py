@@ -87,11 +87,6 @@ class CaseRunner:
             check_data(self.plan.boards, case.dataset, result.fingerprint)
             self.fingerprints[case.dataset] = result.fingerprint
 
-    def show(self, text: str) -> None:
-        """Show how far something is; call it often."""
-        if self.progress_writer is not None:
-            self.progress_writer.poll(lambda: text)
-
     def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
         """Plan the cases of these tests, and give them to the workers, if there are any."""
         repeats: dict[Case, int] = {}
@@ -146,21 +141,21 @@ class CaseRunner:
         """Return the cases of users' own tests that ask for a verdict, for the base.
 
         Returns:
-            The cases; and node id -> why a case cannot be measured there.
+            The cases; and, of all tests, key of the case -> why it cannot be measured there.
         """
         cases, unmeasured = [], {}
         for item in items:
             judged = "grb_verdict" in getattr(item, "fixturenames", ())
             skipped = item.get_closest_marker("skip") is not None
-            case = self._case_of(item) if judged and not is_node_id(item.nodeid) else None
-            if case is None or skipped:
+            case = self._case_of(item) if judged and not skipped else None
+            if case is None:
                 continue
             if not self.plan.settings.models or overridden(item, "grb_model"):
-                unmeasured[item.nodeid] = (
+                unmeasured[key_of(item.nodeid, case)] = (
                     "not compared with the base: only a fixture makes the model of this test; "
                     "name it with --grb-model"
                 )
-            else:
+            elif not is_node_id(item.nodeid):  # the built-in ones are measured before
                 cases.append(BaseCase(case=case, repeats=self._repeats(item), test=item.nodeid))
         return cases, unmeasured
 
@@ -290,7 +285,7 @@ class CaseRunner:
         root = Path(os.environ.get(WORKSPACE) or self._config.rootpath).resolve()
         result = {}
         for model in self.plan.settings.models:
-            known = model.label in self._subjects or self._definitions
+            known = model.label in self._subjects or model.label in self._definitions
             place = self._definition(model.label) if known else None
             if place is not None and place[0].resolve().is_relative_to(root):
                 file = place[0].resolve().relative_to(root).as_posix()
@@ -440,4 +435,6 @@ class CaseRunner:
         return ModelOnDataset(self.plan.settings.model(case.model), self._source(case.dataset))
 
     def _source(self, name: str) -> Source:
-        return self._sources.get(name) or source_of(self.plan.settings, name)
+        if name not in self._sources:  # found once: a download changes what would be found
+            self._sources[name] = source_of(self.plan.settings, name)
+        return self._sources[name]

@@ -351,7 +351,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "if the file does not exist it is written, and the run fails so that it is "
         "committed; off for none",
         tags=("of attacks",),
-        parse=parsers.output,
+        parse=parsers.output_or_off,
         section="baselines",
     ),
     Option(

@@ -88,11 +88,16 @@ def path(raw: RawValues, dest: str) -> str:
 
 
 def output(raw: RawValues, dest: str) -> str:
-    """Return the absolute path of a file to write; empty if none is given, or for `off`."""
+    """Return the absolute path of a file to write; empty if none is given."""
     from grb_check.settings.raw_values import read_output
 
-    result = None if raw.one(dest) == OFF else read_output(raw, dest)
+    result = read_output(raw, dest)
     return "" if result is None else str(result)
+
+
+def output_or_off(raw: RawValues, dest: str) -> str:
+    """Return the absolute path of a file to write; empty if none is given, or for `off`."""
+    return "" if raw.one(dest) == OFF else output(raw, dest)
 
 
 def text(raw: RawValues, dest: str) -> str | None:

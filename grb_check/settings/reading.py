@@ -1,7 +1,7 @@
 """From raw values to `RunSettings`: parse, validate, and fill in the defaults of the suite.
 
 Imports neither torch nor numpy. A dataset is looked for, since the default suite depends on its
-kind; no other file is opened.
+kind, and digests of the user's Python files are taken; what settings name is opened later.
 """
 
 from __future__ import annotations

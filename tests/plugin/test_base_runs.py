@@ -249,7 +249,7 @@ def test_own_tests_are_compared_with_the_base(repository: pytest.Pytester) -> No
 
 @pytest.mark.slow
 def test_a_model_of_a_fixture_alone_is_not_compared(repository: pytest.Pytester) -> None:
-    """The base has no tests to ask for it; the verdict says so, and is not that of a new case."""
+    """The base has no tests to ask for it: verdicts and a note say so, and the run is not green."""
     path = repository.path
     (path / "test_own.py").write_text(
         USER_TESTS.replace("import pytest", "import pytest" + FIXTURE)
@@ -259,6 +259,8 @@ def test_a_model_of_a_fixture_alone_is_not_compared(repository: pytest.Pytester)
     args = ("test_own.py", "--grb-base=HEAD", "--grb-max-drop=1", "--grb-min-clean=0")
     result = repository.runpytest(*args, "--grb-json=out.json")
     result.assert_outcomes(passed=3)
+    assert result.ret == 1  # a comparison that was asked for compared nothing
+    result.stdout.fnmatch_lines(["*2 cases not compared with the base: only a fixture makes*"])
     record = json.loads((path / "out.json").read_text())
     texts = [row["verdict"]["comparison"]["text"] for row in record["cases"] if row["verdict"]]
     assert len(texts) == 2
@@ -278,3 +280,19 @@ def test_an_installed_copy_of_the_package_is_refused(
     result = repository.runpytest(*ARGS, "--grb-model=kind:build")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*kind/__init__.py would be the same at both sides*"])
+
+
+@pytest.mark.slow
+def test_built_in_cases_of_a_fixtures_model_are_not_compared_with_the_factorys(
+    repository: pytest.Pytester,
+) -> None:
+    """A conftest.py may override the model of all tests, which the base does not load."""
+    path = repository.path
+    (path / "conftest.py").write_text("import pytest\n" + FIXTURE)
+    commit(path)
+    write(path, MODEL.format(WORSE))
+    result = repository.runpytest(*ARGS, "--grb-json=out.json")
+    assert result.ret == 1
+    record = json.loads((path / "out.json").read_text())
+    results = [row["verdict"]["comparison"]["result"] for row in record["cases"]]
+    assert results == ["new", "new"]

@@ -136,6 +136,7 @@ class Baseline:
         if self.writes:
             return None
         before = entry_of(outcome) if self.same else self.entries.get(key)
+        before = None if key in self.unmeasured else before
         if before is None:
             text = "not in the baseline: a new case; --grb-update-baseline adds it"
             if self.revision:
@@ -171,6 +172,19 @@ class Baseline:
         return joint + compare_clean(
             self.entries, now, groups, explained, margin=margin, alpha=of_clean
         )
+
+    def without(self, unmeasured: Mapping[str, str]) -> Baseline:
+        """Return it without the entries of these cases, unless the revision has the same files.
+
+        Args:
+            unmeasured: key of a case -> why it was not measured at that revision.
+        """
+        if self.same:
+            return self
+        prefix = f"{self.model}@" if self.model else ""
+        gone = {key if is_user_test(key) else prefix + key for key in unmeasured}
+        entries = {key: entry for key, entry in self.saved.entries.items() if key not in gone}
+        return replace(self, saved=replace(self.saved, entries=entries), unmeasured=unmeasured)
 
     def completed(self, now: Mapping[str, BaselineCase]) -> Baseline:
         """Return it with these entries of the run, by key, if they are those of the base, too."""

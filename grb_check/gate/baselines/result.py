@@ -83,7 +83,7 @@ def baseline_result(
     keys = {case.id for case in planned} | {key_of(row.node_id, row.case) for row in rows}
     unused = tuple(key for key in baseline.unused(keys) if not is_user_test(key))
     few = [] if baseline.revision else _few_repeats(baseline.entries)
-    notes = [*_nothing_judged(rows), *few, *baseline.notes]
+    notes = [*_nothing_judged(rows), *_unmeasured(baseline), *few, *baseline.notes]
     notes += environment_notes(baseline, rows, environment)
     if unused and not baseline.revision:
         some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
@@ -128,6 +128,12 @@ def _nothing_judged(rows: Sequence[CaseRecord]) -> list[str]:
     if any(row.verdict is not None for row in rows):
         return []
     return ["nothing was compared with the baseline: no case of this run has a verdict"]
+
+
+def _unmeasured(baseline: Baseline) -> list[str]:
+    """Return a note if cases could not be measured at the base."""
+    reasons = list(baseline.unmeasured.values())
+    return [f"{count(len(reasons), 'case')} {reasons[0]}"] if reasons else []
 
 
 def _few_repeats(entries: Mapping[str, BaselineCase]) -> list[str]:
