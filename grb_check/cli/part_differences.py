@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cli.shard_records import PartRecord
@@ -12,10 +12,6 @@ from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS
 from grb_check.reports.record import (
     RunRecord,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 SHARED: Final = ("grb_check", *NUMERIC, PACK)  # that all parts must have in common
 

@@ -27,6 +27,8 @@ from grb_check.runs.inputs import opened_pack
 from grb_check.runs.tasks import Answer, ModelOnDataset, Task
 from grb_check.settings.settings import RunSettings
 
+_STATE: Final[dict[str, Process]] = {}  # of a worker, by its settings; at most one
+
 
 class Process:
     """The state of a process between the tasks of a run: datasets, surrogates and victims.
@@ -84,9 +86,6 @@ class Process:
             device=str(self.evaluator.device),
             environment=self.evaluator.environment,
         )
-
-
-_STATE: Final[dict[str, Process]] = {}  # of a worker, by its settings; at most one
 
 
 def run_task(task: Task) -> Answer:

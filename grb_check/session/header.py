@@ -18,15 +18,13 @@ from grb_check.settings.settings import RunSettings, found_again
 
 # Options that the first lines are about.
 HEADER_OPTIONS: Final = (
-    *(
-        "grb_model",
-        "grb_model_args",
-        "grb_suite",
-        "grb_dataset",
-        "grb_repeats",
-        "grb_baseline",
-        "grb_base",
-    ),
+    "grb_model",
+    "grb_model_args",
+    "grb_suite",
+    "grb_dataset",
+    "grb_repeats",
+    "grb_baseline",
+    "grb_base",
 )
 
 

@@ -8,15 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from grb_check.session.pytest_private import is_controller, is_worker
-
-if TYPE_CHECKING:
-    pass
-
 
 FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
 

@@ -175,16 +175,6 @@ def _fits(value: object, option: Option) -> bool:
     return isinstance(value, (str, *_NUMBERS.get(option.type, ())))
 
 
-def read_outputs(raw: RawValues) -> dict[str, Path]:
-    """Return the paths of the reports that are wanted, by kind.
-
-    Raises:
-        UsageError: see `read_output`.
-    """
-    paths = {kind: read_output(raw, f"grb_{kind}") for kind in KINDS}
-    return {kind: path for kind, path in paths.items() if path is not None}
-
-
 def read_output(raw: RawValues, dest: str) -> Path | None:
     """Return the path of the output that an option names; None if it is not given.
 

@@ -11,14 +11,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from grb_check.errors import DataError, one_line
 from grb_check.files.outputs import writing
-
-if TYPE_CHECKING:
-    pass
-
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an empty one
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from grb_check.cases.verdicts import Collapses
-
-if TYPE_CHECKING:
-    pass
-
 
 FAR: Final = 10.0  # points below the median, at least
 
