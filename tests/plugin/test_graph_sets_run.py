@@ -134,4 +134,5 @@ def test_a_users_set_of_graphs_is_attacked(pytester: pytest.Pytester) -> None:
     )
     record = json.loads((pytester.path / "run.json").read_text())
     assert {case["outcome"]["targets"] for case in record["cases"]} == {12}
-    assert record["settings"]["graph_sets"] == ["mysets.rings_and_stars"]
+    (dataset,) = record["settings"]["datasets"]
+    assert (dataset["name"], dataset["of_graphs"]) == ("mysets.rings_and_stars", True)

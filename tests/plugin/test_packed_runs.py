@@ -61,10 +61,11 @@ def forbid_surrogates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def facts(path: Path) -> Any:
-    """A run record without what may differ: times, whether perturbations were at hand, options."""
+    """A run record without what may differ: times, where perturbations came from, options."""
     record = json.loads(path.read_text("utf-8"))
     del record["digest"], record["settings"]["origins"], record["date"]
     record["environment"].pop("pack", None)
+    del record["settings"]["pack"], record["settings"]["pack_digest"]
     for case in record["summary"]["cases"]:
         del case["seconds"]
     for case in record["cases"]:
