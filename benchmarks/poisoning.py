@@ -26,7 +26,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -210,10 +209,10 @@ def measured(
     """Return model -> kind -> accuracy on the test nodes, and the attack's seconds and peak."""
     name = "metattack" if attack in PEERS else attack
     case = Case(source.name, "full", "poisoning", f"{name}+budget={budget}")
-    trial = replace(evaluator.trials(source, case)[0], seed=seed)
+    trial = evaluator.trial(source, case, seed)
     data, targets = trial.harness.dataset, trial.threat.targets
     with threads_for(data.num_nodes):
-        evaluator.trials(source, case)[0].harness.surrogate("gcn")
+        trial.harness.surrogate("gcn")
         reset_peak()
         start = time.perf_counter()
         if attack == "published":

@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Reference, Scores
-from grb_check.cases.repeat_results import AttackedBy
 from grb_check.cases.suites import SUITES
 from grb_check.datasets.formats.bundled import GRAPH
 from grb_check.errors import GradientError
@@ -49,7 +49,7 @@ def trials(store: Store) -> Iterator[tuple[Case, Trial]]:
     for level in SUITE.difficulties:
         for attack in SUITE.attacks:
             case = Case(GRAPH, level, *attack)
-            (trial,) = evaluator.trials(source, case)
+            trial = evaluator.trial(source, case)
             with threads_for(trial.harness.dataset.num_nodes), restored():
                 yield case, trial
 
@@ -72,12 +72,11 @@ def references(store: Store) -> Iterator[tuple[str, dict[str, Reference]]]:
     """The key of each case, and what it leaves of each reference in every training."""
     for case, trial in trials(store):
         methods = ("adaptive",) if trial.attack.knowledge == "white-box" else ()
-        attacked_by = [AttackedBy(attack=case.attack, methods=methods)]
         kinds = references_on(trial.harness.dataset)
         trial.harness.trainings = TRAININGS
         by_training: list[dict[str, Scores]] = []
         for seed in range(TRAININGS):
-            by_training.append(reference_scores([trial], seed, attacked_by, kinds))
+            by_training.append(reference_scores(replace(trial, seed=seed), methods, kinds))
             sys.stderr.write(f"{case.id}, training {seed + 1} of {TRAININGS}\n")
         reference_by_kind = {
             kind: Reference(

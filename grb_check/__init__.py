@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         PropertyError,
         UsageError,
     )
-    from grb_check.evaluation.evaluator import evaluate
     from grb_check.gate.limits import Gate, judge
+    from grb_check.runs.evaluate import evaluate
     from grb_check.runs.run import run
     from grb_check.training.adversarial import AdversarialSettings, adversarial_training
     from grb_check.training.nodes import TrainingSettings
@@ -82,7 +82,7 @@ _HOMES = {
     ),
     "conformance.check_model": ("check_model",),
     "conformance.properties": ("PropertyResult",),
-    "evaluation.evaluator": ("evaluate",),
+    "runs.evaluate": ("evaluate",),
     "runs.run": ("run",),
     "cases.verdicts": ("Verdict",),
     "gate.limits": ("Gate", "judge"),

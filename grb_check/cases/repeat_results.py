@@ -27,20 +27,6 @@ class CaseFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackedBy:
-    """The way in which a victim was attacked, so that a reference can be attacked in the same way.
-
-    Attributes:
-        attack: its canonical name; of `worst`, that of a member.
-        methods: tried on the victim itself besides the transferred perturbation; none for a
-            black-box attack.
-    """
-
-    attack: str
-    methods: tuple[Method, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class RepeatResult:
     """One case in one repeat.
 
@@ -48,7 +34,9 @@ class RepeatResult:
         facts: of the case.
         measurement: of this repeat.
         warnings: given while the dataset was loaded and the victim was built and trained.
-        attacked_by: the attacks that were made; several for `worst`.
+        attack: canonical name of the attack; of `worst`, that of its strongest member.
+        methods: tried on the victim itself besides the transferred perturbation, so that a
+            reference can be attacked in the same ways; none for a black-box attack.
         perturbation: that was applied to the victim, see `perturbation_bytes`; empty if it was not
             kept.
     """
@@ -56,7 +44,8 @@ class RepeatResult:
     facts: CaseFacts
     measurement: Measurement
     warnings: tuple[str, ...]
-    attacked_by: tuple[AttackedBy, ...]
+    attack: str
+    methods: tuple[Method, ...]
     perturbation: bytes
 
 

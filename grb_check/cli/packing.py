@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grb_check import datasets
-from grb_check.attacks.names import without_budgets
+from grb_check.attacks.names import WORST, base_name, without_budgets
 from grb_check.attacks.registry import Pair
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Measurement, Outcome
+from grb_check.cases.suites import members_of
 from grb_check.datasets import Places, Source
 from grb_check.datasets.dataset import digest
 from grb_check.errors import DataError, GradientError, UsageError, count
@@ -20,9 +22,9 @@ from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.fallbacks import black_box_trials
 from grb_check.evaluation.packed import requests_of
 from grb_check.evaluation.perturbations import on_surrogates
-from grb_check.evaluation.repeats import described
-from grb_check.evaluation.store_keys import describe_threat, request_of
+from grb_check.evaluation.store_keys import describe_threat, description_of, request_of
 from grb_check.evaluation.trial import Trial
+from grb_check.evaluation.worst import describe_worst
 from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS, measured_with
 from grb_check.reports.record import RunRecord, environment_of
 from grb_check.store.pack import Pack, PerturbationRequest, write_pack
@@ -169,7 +171,8 @@ def _trials(
         UsageError: the attack or its threat is another one, or has no version.
     """
     case = outcome.case
-    trials = evaluator.trials(source, case, selected)
+    members = members_of(case, selected, of_graphs=source.of_graphs)
+    trials = [evaluator.trial(source, member) for member in members]
     fingerprint = trials[0].harness.fingerprint
     if fingerprint != outcome.dataset:
         raise DataError(
@@ -181,7 +184,7 @@ def _trials(
             f"{case.id}: the attack has no version, so that its perturbations may have changed "
             f"since the run; give it one, and run again"
         )
-    now = f"{described(trials)} with the threat {describe_threat(trials[0].threat)}"
+    now = f"{_described(case, trials)} with the threat {describe_threat(trials[0].threat)}"
     then = f"{outcome.attack} with the threat {outcome.threat}"
     if now != then:
         raise UsageError(
@@ -189,6 +192,14 @@ def _trials(
             f"attacks of the run, or run again"
         )
     return trials
+
+
+def _described(case: Case, trials: Sequence[Trial]) -> str:
+    """The attack of a case, with its version and settings; empty if it has no version."""
+    texts = [description_of(trial) for trial in trials]
+    if base_name(case.attack) == WORST:
+        return describe_worst([trial.case.attack for trial in trials], texts)
+    return texts[0] or ""
 
 
 def _as_recorded(

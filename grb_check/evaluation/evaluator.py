@@ -1,121 +1,41 @@
-"""Attack a model and measure it: model + case -> Outcome. Does not depend on pytest."""
+"""Measures cases in this process, one after another. Does not depend on pytest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from grb_check import datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair
-from grb_check.attacks.scenarios import POISONING
-from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult, outcome_of
-from grb_check.cases.whole_numbers import check_repeats
 from grb_check.datasets.graph_dataset import AnyDataset
-from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
-from grb_check.errors import choose, chosen
 from grb_check.evaluation.dataset_cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.packed import check_pack
-from grb_check.evaluation.repeats import Progress, described, measure_repeat, plan, reference_scores
+from grb_check.evaluation.repeats import Progress, measure_repeat, reference_scores, trial_of
 from grb_check.evaluation.results import facts_of
 from grb_check.evaluation.surrogates import first_on, references_on
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.files.versions import PACK, measured_with
-from grb_check.store.pack import Pack, open_pack
-from grb_check.store.place import open_store, place_of
+from grb_check.store.pack import Pack
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
-from grb_check.victims.subject import Model, Subject, as_subject
+from grb_check.victims.subject import Subject
 
 DATASETS_KEPT: Final = 2  # datasets held in memory, with their caches
-
-
-def evaluate(
-    model: Model,
-    *,
-    dataset: str | Path = "synthetic-cora",
-    difficulty: str = "full",
-    attack: str | object = "injection/pgd",
-    repeats: int = 3,
-    model_args: Mapping[str, object] | None = None,
-    data: Path | str | Sequence[Path | str] = (),
-    download: bool = False,
-    split: str | None = None,
-    training: str | None = None,
-    features: str | None = None,
-    store: Path | str | None = None,
-    pack: Path | str | None = None,
-    device: str = "auto",
-) -> Outcome:
-    """Attack a model in one case, without pytest.
-
-    >>> import grb_check
-    >>> grb_check.evaluate("mypkg:build", difficulty="easy").drop  # doctest: +SKIP
-    0.41
-
-    Args:
-        model: `pkg.module:attr`, a factory, `Trained(module)` or `Encoder(module)`.
-        dataset: as for `--grb-dataset`: a known name, a path, `pyg:CLASS/NAME`, or
-            `pkg.module:function`.
-        difficulty: easy, medium, hard or full.
-        attack: `scenario/name`, a name that only one scenario has, or `pkg.module:attr`, each with
-            or without modifiers (`pgd+white-box`, `prbcd+budget=0.1`); `scenario/worst`, the
-            strongest of the suite `standard` (of `poisoning`, for that scenario); or an attack of
-            your own, see `grb_check.attacks.protocol.Attack`.
-        repeats: number of repeats, each with its own training and attack seed.
-        model_args: keyword arguments for the factory.
-        data: folders to look for datasets in.
-        download: whether a dataset that is in none of them may be downloaded.
-        split: `grb`, or `given` for the split that comes with the dataset; None for `given` if the
-            data is your own and has one, else `grb`.
-        training: `inductive`, or `transductive` for models that learn on the whole graph; None for
-            what the scenario needs: `transductive` for poisoning.
-        features: `grb` for GRB's normalisation, `rows` for rows that sum to 1, `given` to change
-            nothing; None for `given` if the data is your own, else `grb`.
-        store: folder of perturbations to reuse; None stores nothing.
-        pack: file that all black-box perturbations are taken from, as for `--grb-pack`.
-        device: a torch device, or auto.
-
-    Raises:
-        UsageError, DataError, ModelError: see `grb_check.errors`.
-    """
-    choose("difficulty", difficulty, DIFFICULTIES)
-    registry = AttackRegistry()
-    opened = None if pack is None else open_pack(Path(pack))
-    pair = registry.one(attack) if isinstance(attack, str) else registry.add(attack)
-    check_repeats("repeats", repeats)
-    folders = [data] if isinstance(data, (str, Path)) else data
-    places = datasets.Places(
-        folders=tuple(Path(folder) for folder in folders),
-        download=download,
-        split=chosen("split", split, SPLIT_RULES),
-        training=chosen("training", training, TRAININGS)
-        or ("transductive" if pair[0] == POISONING else "inductive"),
-        features=chosen("features", features, FEATURE_RULES),
-    )
-    source = datasets.find(str(dataset), places)
-    location = None if store is None else place_of(store, "store")
-    evaluator = Evaluator(
-        store=open_store(location), device=device, attacks=registry.user_attacks, pack=opened
-    )
-    case = Case(source.name, difficulty, *pair)
-    return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
 
 
 class Evaluator:
     """Evaluates cases one by one, and keeps a `DatasetCache` for each of the last datasets.
 
     A black-box attack sees surrogates and the labels that they predict for test nodes. A white-box
-    attack is the worst case: it sees the victim itself and the true labels. See `trials` and
-    `white_box`.
+    attack is the worst case: it sees the victim itself and the true labels. See `white_box`.
 
     Args:
         store: of perturbations and of the harness's own models.
@@ -155,50 +75,34 @@ class Evaluator:
             cache.victims.build(subject, 0)
         return cache.harness.fingerprint
 
-    def trials(
-        self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()
-    ) -> tuple[Trial, ...]:
-        """Return the trials of a case, see `repeats.plan`.
+    def trial(self, source: datasets.Source, case: Case, seed: int = 0) -> Trial:
+        """Return a case in one repeat, see `repeats.trial_of`.
 
         Raises:
             DataError, UsageError: the dataset cannot be loaded, or cannot have this case.
         """
-        return plan(self._cache(source).harness, case, self._attacks, selected)
+        return trial_of(self._cache(source).harness, case, self._attacks, seed)
 
-    def check_pack(
-        self,
-        source: datasets.Source,
-        cases: Sequence[Case],
-        selected: Sequence[Pair] = (),
-    ) -> None:
+    def check_pack(self, source: datasets.Source, cases: Sequence[Case]) -> None:
         """Check that the pack, if there is one, has all perturbations that these cases need.
 
         Args:
             source: of their dataset.
             cases: of a run.
-            selected: attacks of the run as the user selected them.
 
         Raises:
             UsageError: see `packed.check_pack`.
         """
         if self._pack is not None:
-            trials = ((case, self.trials(source, case, selected)) for case in cases)
-            check_pack(self._pack, trials)
+            check_pack(self._pack, (self.trial(source, case) for case in cases))
 
     def outcome(
-        self,
-        subject: Subject,
-        source: datasets.Source,
-        case: Case,
-        repeats: int,
-        selected: Sequence[Pair] = (),
+        self, subject: Subject, source: datasets.Source, case: Case, repeats: int
     ) -> Outcome:
         """Run all repeats of a case, with all references; see `repeat`."""
         kinds = references_on(self.dataset(source))
         results = [
-            self.repeat(
-                subject, source, case, seed, repeats=repeats, selected=selected, kinds=kinds
-            )
+            self.repeat(subject, source, case, seed, repeats=repeats, kinds=kinds)
             for seed in range(repeats)
         ]
         return outcome_of(case, subject.name, results)
@@ -211,7 +115,6 @@ class Evaluator:
         seed: int,
         *,
         repeats: int,
-        selected: Sequence[Pair] = (),
         kinds: Sequence[str] | None = None,
     ) -> RepeatResult:
         """Run one repeat of a case.
@@ -219,10 +122,9 @@ class Evaluator:
         Args:
             subject: the model.
             source: of the dataset.
-            case: which attack on which targets.
+            case: which attack on which targets; not `worst`, which is made of others.
             seed: of the repeat, from 0.
             repeats: number of repeats of the run, for the progress.
-            selected: attacks of the run as the user selected them, see `worst_members`.
             kinds: of the references to attack as well, "gcn" first; none where the case has shipped
                 ones; default: see `first_on`.
 
@@ -233,50 +135,37 @@ class Evaluator:
             BudgetError: an attack did more than its threat allows.
         """
         cache = self._cache(source)
-        trials = self.trials(source, case, selected)
-        label = f"repeat {seed + 1}/{repeats}"
         with threads_for(cache.harness.dataset.num_nodes), restored():
             return measure_repeat(
                 cache,
                 subject,
-                trials,
-                case,
-                seed,
+                self.trial(source, case, seed),
                 kinds=first_on(cache.harness.dataset) if kinds is None else kinds,
-                label=label,
+                label=f"repeat {seed + 1}/{repeats}",
                 progress=self._progress,
             )
 
-    def references(
-        self,
-        source: datasets.Source,
-        case: Case,
-        result: RepeatResult,
-        selected: Sequence[Pair] = (),
-    ) -> RepeatResult:
+    def references(self, source: datasets.Source, case: Case, result: RepeatResult) -> RepeatResult:
         """Return a result of `repeat` with the scores of all references."""
-        cache = self._cache(source)
-        trials = self.trials(source, case, selected)
         measured = result.measurement
-        kinds = references_on(cache.harness.dataset)
-        have = {**measured.references, **({} if len(trials) > 1 else result.facts.shipped)}
+        trial = self.trial(source, case, measured.seed)
+        dataset = trial.harness.dataset
+        kinds = references_on(dataset)
+        have = {**measured.references, **result.facts.shipped}
         missing = [kind for kind in kinds if kind not in have]
         with (
-            threads_for(cache.harness.dataset.num_nodes),
+            threads_for(dataset.num_nodes),
             restored(),
             self._progress(f"{case.id}: references of the default limit"),
         ):
-            scores = reference_scores(trials, measured.seed, result.attacked_by, missing)
+            scores = reference_scores(trial, result.methods, missing)
         known = {**measured.references, **scores}
         references = {kind: known[kind] for kind in kinds if kind in known}
         return replace(result, measurement=replace(measured, references=references))
 
-    def facts(
-        self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()
-    ) -> CaseFacts:
+    def facts(self, source: datasets.Source, case: Case) -> CaseFacts:
         """Return what all repeats of a case have in common; see `repeat` for the arguments."""
-        trials = self.trials(source, case, selected)
-        return facts_of(trials[0], described(trials))
+        return facts_of(self.trial(source, case))
 
     @property
     def environment(self) -> dict[str, str]:

@@ -12,15 +12,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from grb_check.attacks.budgets import settings_for, threat_of
-from grb_check.attacks.names import WORST, base_name
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, load_attack, source_of
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Scores
-from grb_check.cases.repeat_results import AttackedBy, RepeatResult
+from grb_check.cases.outcomes import Method, Scores
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.cases.selection import check_on_graphs
-from grb_check.cases.suites import check_poisoned_in_training, members_of
-from grb_check.datasets.dataset import Dataset
+from grb_check.cases.suites import check_poisoned_in_training
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.evaluation.black_box import black_box
 from grb_check.evaluation.dataset_cache import DatasetCache
@@ -29,70 +27,57 @@ from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.perturbations import on_surrogates
 from grb_check.evaluation.references import black_box_references
 from grb_check.evaluation.results import shipped_on
-from grb_check.evaluation.store_keys import description_of
 from grb_check.evaluation.surrogates import check_kinds
-from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.white_box import white_box, white_box_references
-from grb_check.evaluation.worst import describe_worst, worst_result
 from grb_check.victims.subject import Subject
 
 Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 
-def plan(
-    harness_models: HarnessModels,
-    case: Case,
-    attacks: Mapping[Pair, Attack],
-    selected: Sequence[Pair] = (),
-) -> tuple[Trial, ...]:
-    """Return the trials of a case, with seed 0: one, or of `worst` one for each member.
+def trial_of(
+    harness_models: HarnessModels, case: Case, attacks: Mapping[Pair, Attack], seed: int = 0
+) -> Trial:
+    """Return a case in one repeat, with its attack and its threat.
 
     Args:
         harness_models: the harness's models on the dataset of the case.
-        case: to run.
+        case: to run; not `worst`, which is made of other cases.
         attacks: users' attacks by scenario and name.
-        selected: attacks of the run as the user selected them, see `worst_members`.
+        seed: of the repeat.
 
     Raises:
         UsageError: the dataset cannot have this case, or an attack or surrogate is unknown.
     """
-    of_graphs = isinstance(harness_models.dataset, GraphDataset)
-    if of_graphs:
+    dataset = harness_models.dataset
+    if isinstance(dataset, GraphDataset):
         check_on_graphs(case)
-    if isinstance(harness_models.dataset, Dataset):
+    else:
         pairs = [(case.scenario, case.attack)]
-        check_poisoned_in_training(pairs, transductive=harness_models.dataset.transductive)
-    trials = []
-    for member in members_of(case, selected, of_graphs=of_graphs):
-        usual = settings_for(harness_models.dataset, source_of(case.scenario, member.attack)[0])
-        attack = load_attack(case.scenario, member.attack, usual, attacks)
-        check_kinds(attack, harness_models.dataset)
-        threat = threat_of(harness_models.dataset, case.difficulty, case.scenario, member.attack)
-        trials.append(Trial(harness_models, attack, threat, member, seed=0))
-    return tuple(trials)
+        check_poisoned_in_training(pairs, transductive=dataset.transductive)
+    usual = settings_for(dataset, source_of(case.scenario, case.attack)[0])
+    attack = load_attack(case.scenario, case.attack, usual, attacks)
+    check_kinds(attack, dataset)
+    threat = threat_of(dataset, case.difficulty, case.scenario, case.attack)
+    return Trial(harness_models, attack, threat, case, seed)
 
 
 def measure_repeat(
     cache: DatasetCache,
     subject: Subject,
-    trials: Sequence[Trial],
-    case: Case,
-    seed: int,
+    trial: Trial,
     *,
     kinds: Sequence[str],
     label: str,
     progress: Progress,
 ) -> RepeatResult:
-    """Train the victim of a repeat, unless the cache has it, and measure a case on it.
+    """Train the victim of a repeat, unless the cache has it, attack it and measure.
 
     Args:
         cache: of the dataset.
         subject: the model.
-        trials: of the case, see `plan`.
-        case: to measure.
-        seed: of the repeat.
-        kinds: of the references to attack as well.
+        trial: the case in its repeat, see `trial_of`.
+        kinds: of the references to attack as well; none where the case has shipped ones.
         label: of the repeat, for the progress.
         progress: called with each step; the context that it returns ends with the step.
 
@@ -102,63 +87,31 @@ def measure_repeat(
         BudgetError: an attack did more than its threat allows.
     """
     start = time.perf_counter()
-    with progress(f"{case.id}: {label}, training {subject.name}"):
-        victim = cache.victims.get(subject, seed)
+    with progress(f"{trial.case.id}: {label}, training {subject.name}"):
+        victim = cache.victims.get(subject, trial.seed)
     trained = time.perf_counter()
-    results = []
-    for trial in (replace(unseeded, seed=seed) for unseeded in trials):
-        needed = () if shipped_on(trial) else kinds
-        with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
-            results.append(_attack(cache, trial, victim, needed))
-    names = [trial.case.attack for trial in trials]
-    result = worst_result(names, results) if base_name(case.attack) == WORST else results[0]
+    attack = white_box if trial.attack.knowledge == "white-box" else black_box
+    with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
+        result = attack(trial, victim, () if shipped_on(trial) else kinds)
     measurement = replace(
         result.measurement,
         seconds=time.perf_counter() - start,
         training_seconds=trained - start,
     )
-    return replace(result, measurement=measurement)
-
-
-def _attack(
-    cache: DatasetCache, trial: Trial, victim: TrainedModel, kinds: Sequence[str]
-) -> RepeatResult:
-    attack = white_box if trial.attack.knowledge == "white-box" else black_box
-    result = attack(trial, victim, kinds)
     warnings = dict.fromkeys([*cache.notices, *result.warnings])
-    return replace(result, warnings=tuple(warnings))
-
-
-def described(trials: Sequence[Trial]) -> str:
-    """Return the description of the attacks of a case; empty if one has no version."""
-    texts = [description_of(trial) for trial in trials]
-    if len(texts) == 1:
-        return texts[0] or ""
-    return describe_worst([trial.case.attack for trial in trials], texts)
+    return replace(result, measurement=measurement, warnings=tuple(warnings))
 
 
 def reference_scores(
-    trials: Sequence[Trial], seed: int, attacked_by: Sequence[AttackedBy], kinds: Sequence[str]
+    trial: Trial, methods: Sequence[Method], kinds: Sequence[str]
 ) -> dict[str, Scores]:
-    """Attack references as a victim was attacked; of `worst`, the strongest member for each.
+    """Attack references as a victim was attacked.
 
     Args:
-        trials: of the case, see `plan`.
-        seed: of the repeat.
-        attacked_by: how its victim was attacked.
+        trial: of the victim.
+        methods: tried on it, see `RepeatResult`.
         kinds: of the references.
     """
-    every = []
-    for attack in attacked_by:
-        trial = next(trial for trial in trials if trial.case.attack == attack.attack)
-        trial = replace(trial, seed=seed)
-        if attack.methods:
-            transferred = transferred_variant(trial)
-            every.append(white_box_references(trial, transferred, attack.methods, kinds))
-        else:
-            every.append(black_box_references(trial, on_surrogates(trial)[0], kinds))
-    return {kind: min((scores[kind] for scores in every), key=_attacked) for kind in kinds}
-
-
-def _attacked(scores: Scores) -> float:
-    return scores.attacked
+    if methods:
+        return white_box_references(trial, transferred_variant(trial), methods, kinds)
+    return black_box_references(trial, on_surrogates(trial)[0], kinds)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Measurement, Method, Reference, Scores
-from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
+from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.datasets.dataset import digest
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.perturbation_bytes import to_bytes
@@ -45,7 +45,7 @@ def measured(
         after: targets that the victim classifies correctly on the attacked graph, bool [t].
         references: scores of the references.
         method: source of the perturbation, see `Measurement`.
-        methods: tried on the victim itself, see `AttackedBy`.
+        methods: tried on the victim itself, see `RepeatResult`.
         notes: remarks beside those of the perturbation.
         diagnostics: findings beside that on the budget.
 
@@ -68,21 +68,17 @@ def measured(
         perturbation=digest(perturbation.tensors())[:16],
     )
     return RepeatResult(
-        facts=facts_of(trial, description_of(trial) or ""),
+        facts=facts_of(trial),
         measurement=measurement,
         warnings=victim.warnings,
-        attacked_by=(AttackedBy(attack=trial.case.attack, methods=methods),),
+        attack=trial.case.attack,
+        methods=methods,
         perturbation=to_bytes(perturbation),
     )
 
 
-def facts_of(trial: Trial, described: str) -> CaseFacts:
-    """Return what all repeats of a case have in common.
-
-    Args:
-        trial: of the case, or of a member of `worst`.
-        described: the attack with its version and settings; empty if it has no version.
-    """
+def facts_of(trial: Trial) -> CaseFacts:
+    """Return what all repeats of a case have in common."""
     dataset, threat = trial.harness.dataset, trial.threat
     classes = dataset.graph.y.cpu()[threat.targets.cpu()]
     targets = int(threat.targets.numel())
@@ -91,7 +87,7 @@ def facts_of(trial: Trial, described: str) -> CaseFacts:
         majority=int(classes.bincount().max()) / targets,
         dataset=trial.harness.fingerprint,
         origin=dataset.origin,
-        attack=described,
+        attack=description_of(trial) or "",
         threat=describe_threat(threat),
         shipped=shipped_on(trial),
     )

@@ -1,4 +1,4 @@
-"""The worst case over several attacks: in a repeat, and for each target. Needs no torch."""
+"""The case `worst`: the strongest of several attacks in each repeat. Needs no torch."""
 
 from __future__ import annotations
 
@@ -65,7 +65,6 @@ def worst_result(names: Sequence[str], results: Sequence[RepeatResult]) -> Repea
         facts=replace(facts, attack=described, shipped=_strongest_shipped(results)),
         measurement=worst,
         warnings=tuple(dict.fromkeys(text for result in results for text in result.warnings)),
-        attacked_by=tuple(one for result in results for one in result.attacked_by),
     )
 
 

@@ -54,6 +54,7 @@ class Measuring:
         warn: is given the class, text, file and line of each warning of a worker, each once.
 
     Attributes:
+        settings: of the run; attacks may be added to them before the cases are planned.
         devices: on which tasks have run.
         environments: that tasks have run in, see `measured_with`, each once.
     """
@@ -69,12 +70,11 @@ class Measuring:
         self.calls = calls
         self.devices: dict[str, None] = {}
         self.environments: list[Mapping[str, str]] = []
-        self._settings = settings
+        self.settings = settings
         self._model_of = model_of
         self._terminal = terminal
         self._warn = warn or _give
         self._planned: dict[tuple[Case, int], Pending] = {}
-        self._members: dict[Case, tuple[Case, ...]] = {}  # of cases `worst`
         self._warned: set[tuple[str, str]] = set()
         self._remaining = Remaining({})
 
@@ -82,7 +82,7 @@ class Measuring:
         """Check the model, the dataset and the pack of these cases.
 
         Args:
-            cases: of the run.
+            cases: of the run, `worst` among them.
             repeats: number of repeats of the run.
 
         Returns:
@@ -92,7 +92,8 @@ class Measuring:
             DataError, ModelError, UsageError: the first that a task raised.
             LostError: a worker was lost twice.
         """
-        groups = [tuple(group) for group in by_model_and_dataset(cases)]
+        attacks = dict.fromkeys(member for case in cases for member in self._members(case))
+        groups = [tuple(group) for group in by_model_and_dataset(attacks)]
         calls = [self.calls.submit(self._task(steps.check, group, 0, repeats)) for group in groups]
         result: dict[Case, Checked] = {}
         with self._cleared():
@@ -128,14 +129,15 @@ class Measuring:
             repeats: number of repeats of each case.
             seconds: that one repeat of a case may take, by id.
         """
-        for case in repeats:
-            self._members[case] = self._members_of(case, repeats)
-        measured = {case: count for case, count in repeats.items() if not self._members[case]}
+        measured: dict[Case, int] = {}
+        for case, count in repeats.items():
+            for member in self._members(case):
+                measured[member] = max(count, measured.get(member, 0))
         self._remaining = Remaining(measured)
         if not self.calls.width:
             return
         for part in plan(measured, seconds, self.calls.width):
-            most = max(repeats[case] for case in part.cases)
+            most = max(measured[case] for case in part.cases)
             self._submit(part.cases, part.seed, most)
 
     def result(
@@ -152,45 +154,43 @@ class Measuring:
         Raises:
             GrbCheckError: as `Evaluator.repeat`; `LostError` if workers were lost.
         """
-        results = self._results(case, repeats, on)
+        members, further = self._members(case, on), range(repeats, ENOUGH)
 
         def of(
-            repeat_results: list[RepeatResult], further: Callable[[], CaseResult] | None
+            by_member: list[list[RepeatResult]], more: Callable[[], CaseResult] | None
         ) -> CaseResult:
-            outcome = outcome_of(case, name, repeat_results)
-            return CaseResult(outcome=outcome, results=tuple(repeat_results), further=further)
+            strongest = tuple(_strongest(case, members, by_member))
+            outcome = outcome_of(case, name, strongest)
+            return CaseResult(outcome=outcome, results=strongest, further=more)
 
         def beside_all() -> CaseResult:
-            full = self._with_references(case, results, on)
+            full = [
+                self._with_references(member, of_member, on)
+                for member, of_member in zip(members, results, strict=True)
+            ]
 
             def confirmed() -> CaseResult:
-                more = self._results(case, ENOUGH, on)[repeats:]
-                return of([*full, *self._with_references(case, more, on)], None)
+                more = [
+                    self._with_references(member, self._results(member, further, on), on)
+                    for member in members
+                ]
+                return of([[*some, *rest] for some, rest in zip(full, more, strict=True)], None)
 
             return of(full, confirmed if repeats < ENOUGH else None)
 
+        results = [self._results(member, range(repeats), on) for member in members]
         return of(results, beside_all)
 
-    def _results(self, case: Case, repeats: int, on: ModelOnDataset | None) -> list[RepeatResult]:
-        members = self._members.get(case, ()) if on is None else ()
-        if members:
-            from grb_check.evaluation.worst import worst_result  # imports numpy
-
-            every = [self._results(member, repeats, None) for member in members]
-            names = [member.attack for member in members]
-            return [
-                worst_result(names, member_results) for member_results in zip(*every, strict=True)
-            ]
+    def _results(self, case: Case, seeds: range, on: ModelOnDataset | None) -> list[RepeatResult]:
+        """The results of these repeats of a case, which is not `worst`."""
         if on is not None:
-            task = [
-                self._task(steps.measure, (case,), seed, repeats, on) for seed in range(repeats)
-            ]
-            calls: list[Pending] = [self.calls.submit(repeat_task) for repeat_task in task]
+            tasks = [self._task(steps.measure, (case,), seed, seeds.stop, on) for seed in seeds]
+            calls: list[Pending] = [self.calls.submit(task) for task in tasks]
         else:
-            for seed in range(repeats):
+            for seed in seeds:
                 if (case, seed) not in self._planned:
-                    self._submit((case,), seed, repeats)
-            calls = [self._planned[case, seed] for seed in range(repeats)]
+                    self._submit((case,), seed, seeds.stop)
+            calls = [self._planned[case, seed] for seed in seeds]
         with self._cleared():
             return [_raised(self._wait(call).values[case]) for call in calls]
 
@@ -232,14 +232,10 @@ class Measuring:
         """End all work, and release the workers."""
         self.calls.close()
 
-    def _members_of(self, case: Case, repeats: Mapping[Case, int]) -> tuple[Case, ...]:
-        """The cases that `worst` is put together from, if the run has them all; else nothing."""
-        of_graphs = self._model_of(case).source.of_graphs
-        members = members_of(case, self._settings.selected, of_graphs=of_graphs)
-        if members == (case,):
-            return ()
-        there = all(repeats.get(member, 0) >= repeats[case] for member in members)
-        return members if there else ()
+    def _members(self, case: Case, on: ModelOnDataset | None = None) -> tuple[Case, ...]:
+        """The cases that are measured for a case: those that `worst` is made of, else itself."""
+        of_graphs = (on or self._model_of(case)).source.of_graphs
+        return members_of(case, self.settings.selected, of_graphs=of_graphs)
 
     def _task(
         self,
@@ -251,7 +247,7 @@ class Measuring:
     ) -> Task:
         return Task(
             step=step,
-            settings=self._settings,
+            settings=self.settings,
             on=on or self._model_of(cases[0]),
             cases=cases,
             seed=seed,
@@ -293,6 +289,18 @@ class Measuring:
         finally:
             if self._terminal is not None and self.calls.width:
                 self._terminal.clear()
+
+
+def _strongest(
+    case: Case, members: Sequence[Case], results: Sequence[Sequence[RepeatResult]]
+) -> Iterable[RepeatResult]:
+    """The results of each repeat of a case, from those of all repeats of each member."""
+    if tuple(members) == (case,):
+        return results[0]
+    from grb_check.evaluation.worst import worst_result  # imports numpy
+
+    names = [member.attack for member in members]
+    return [worst_result(names, of_repeat) for of_repeat in zip(*results, strict=True)]
 
 
 def joined(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:

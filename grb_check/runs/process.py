@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from grb_check.victims.subject import Subject
 from grb_check.runs.inputs import opened_pack
 from grb_check.runs.tasks import Answer, ModelOnDataset, Task
-from grb_check.settings.settings import RunSettings
+from grb_check.settings.settings import Execution, RunSettings
 
 _STATE: Final[dict[str, Process]] = {}  # of a worker, by its settings; at most one
 
@@ -38,6 +38,7 @@ class Process:
     Args:
         settings: of the run.
         progress: called with each step; the context that it returns ends with the step.
+        attacks: of this process; None to look those up that the settings name.
 
     Raises:
         UsageError: this process would not measure what the run began with.
@@ -47,17 +48,14 @@ class Process:
         self,
         settings: RunSettings,
         progress: Callable[[str], AbstractContextManager[None]] | None = None,
+        attacks: AttackRegistry | None = None,
     ) -> None:
         _refuse_others(settings)
         with quiet_imports():
             from grb_check.evaluation.evaluator import Evaluator  # imports torch
 
         execution = settings.execution
-        registry = AttackRegistry(
-            {name: (path, plugin) for name, path, plugin in execution.registered_attacks}
-        )
-        if execution.user_attacks:
-            registry.select(execution.user_attacks)
+        registry = _named_attacks(execution) if attacks is None else attacks
         store = open_store(execution.store)
         self.evaluator: Evaluator = Evaluator(
             store=store,
@@ -66,9 +64,7 @@ class Process:
             progress=progress,
             pack=opened_pack(settings),
         )
-        self.finished = FinishedMeasurements(
-            self.evaluator, store, settings.selected, resume=execution.resume
-        )
+        self.finished = FinishedMeasurements(self.evaluator, store, resume=execution.resume)
 
     def subject(self, on: ModelOnDataset) -> Subject:
         """Return the model, imported."""
@@ -86,6 +82,16 @@ class Process:
             device=str(self.evaluator.device),
             environment=self.evaluator.environment,
         )
+
+
+def _named_attacks(execution: Execution) -> AttackRegistry:
+    """The attacks that settings name."""
+    result = AttackRegistry(
+        {name: (path, plugin) for name, path, plugin in execution.registered_attacks}
+    )
+    if execution.user_attacks:
+        result.select(execution.user_attacks)
+    return result
 
 
 def run_task(task: Task) -> Answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import distributions
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from grb_check.attacks.registry import Pair
 from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.datasets import Source
@@ -33,16 +31,12 @@ class FinishedMeasurements:
     Args:
         evaluator: measures what is not finished.
         store: that keeps them.
-        selected: attacks of the run as the user selected them, for `worst`.
         resume: whether they are used.
     """
 
-    def __init__(
-        self, evaluator: Evaluator, store: Store, selected: Sequence[Pair] = (), *, resume: bool
-    ) -> None:
+    def __init__(self, evaluator: Evaluator, store: Store, *, resume: bool) -> None:
         self._evaluator = evaluator
         self._store = store
-        self._selected = selected
         self._resume = resume
         self._sources: dict[str, str] = {}  # of the models of this run
 
@@ -53,12 +47,12 @@ class FinishedMeasurements:
 
         A result from the store lacks its perturbation.
         """
-        evaluator, selected = self._evaluator, self._selected
-        facts = evaluator.facts(source, case, selected)
+        evaluator = self._evaluator
+        facts = evaluator.facts(source, case)
         key = None
         if subject.target and facts.attack:  # else a change cannot be detected
             key = self._store.key(
-                kind="measurement",
+                kind="repeat",
                 model=f"{subject.target} {sorted(subject.args.items())!r}",
                 sources=self._sources_of(subject.target),
                 packages=packages_digest(tuple(sys.path)),
@@ -73,7 +67,7 @@ class FinishedMeasurements:
                 return msgspec.json.decode(saved, type=RepeatResult)
             except msgspec.MsgspecError as error:
                 self._store.discard(key, f"does not hold a measurement: {error}")
-        result = evaluator.repeat(subject, source, case, seed, repeats=repeats, selected=selected)
+        result = evaluator.repeat(subject, source, case, seed, repeats=repeats)
         if key is not None:
             lean = replace(result, perturbation=b"")
             self._store.save_text(key, msgspec.json.encode(lean).decode())

@@ -13,7 +13,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import plan
-from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
+from grb_check.errors import GrbCheckError, LostError
 from grb_check.gate.limits import judge_result
 from grb_check.reports.record import RunRecord, environment_of
 from grb_check.runs.finish import EndedRun, finish
@@ -21,9 +21,7 @@ from grb_check.runs.inputs import open_inputs, with_digests
 from grb_check.runs.measuring import Measuring, joined
 from grb_check.runs.start import calls_for
 from grb_check.runs.tasks import ModelOnDataset
-from grb_check.settings.options import COMMAND_LINE, DEFAULT, MISSING, Option, tagged
-from grb_check.settings.reading import read
-from grb_check.settings.registered_names import RegisteredNames
+from grb_check.settings.python_options import read_python
 from grb_check.settings.selecting import cases_of, source_of
 from grb_check.settings.settings import RunSettings
 
@@ -55,7 +53,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
         UsageError, DataError, ModelError: before any work.
     """
     registry = AttackRegistry()
-    inputs = open_inputs(_settings(model, options, registry), Path.cwd())
+    inputs = open_inputs(read_python({**options, "model": model}, registry), Path.cwd())
     settings = with_digests(inputs.settings, registry)
     cases = cases_of(settings)
     calls = calls_for(settings, settings.repeats * len(cases))
@@ -82,37 +80,6 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
         environment=environment,
     )
     return finish(ended).record
-
-
-def _settings(
-    model: str | Sequence[str], options: dict[str, Any], registry: AttackRegistry
-) -> RunSettings:
-    """Read options as those of the command line.
-
-    Raises:
-        UsageError: an option is unknown, or its value is wrong.
-    """
-    taken = [attack.dest.removeprefix("grb_") for attack in tagged("python")]
-    for name in options.keys() - set(taken):
-        raise UsageError(f"{unknown('option of run()', name, taken)}; for all others use pytest")
-    given = {"grb_model": model, **{f"grb_{name}": value for name, value in options.items()}}
-
-    def lookup(option: Option) -> tuple[Any, str]:
-        value = given.get(option.dest)
-        return (MISSING, DEFAULT) if value is None else (_text(value, option), COMMAND_LINE)
-
-    cwd = Path.cwd()
-    return read(lookup, cwd, cwd, registry, RegisteredNames())
-
-
-def _text(value: Any, option: Option) -> Any:
-    """A value of Python as the command line would give it."""
-    if option.type == "bool":
-        return value
-    if option.repeatable:
-        several = value if isinstance(value, (list, tuple)) else [value]
-        return [str(item) for item in several]
-    return str(value) if option.type == "string" else value
 
 
 def _model_of(settings: RunSettings) -> Callable[[Case], ModelOnDataset]:

@@ -42,7 +42,7 @@ def check(process: Process, task: Task) -> Iterator[tuple[Case, Checked]]:
     """
     subject, source = process.subject(task.on), task.on.source
     fingerprint = process.evaluator.check(subject, source)
-    process.evaluator.check_pack(source, task.cases, task.settings.selected)
+    process.evaluator.check_pack(source, task.cases)
     location = definition(subject.source)
     result = None if location is None else (str(location[0]), location[1])
     yield task.cases[0], Checked(fingerprint=fingerprint, definition=result)
@@ -59,8 +59,7 @@ def measure(process: Process, task: Task) -> Iterator[tuple[Case, RepeatResult |
 def references(process: Process, task: Task) -> Iterator[tuple[Case, RepeatResult | Exception]]:
     """Add the scores of all references to the results that are given."""
     for case, result in task.given.items():
-        one = partial(process.evaluator.references, task.on.source, case, result)
-        yield case, _attempted(partial(one, task.settings.selected))
+        yield case, _attempted(partial(process.evaluator.references, task.on.source, case, result))
 
 
 def _attempted(function: Callable[[], RepeatResult]) -> RepeatResult | Exception:

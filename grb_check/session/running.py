@@ -94,6 +94,9 @@ class CaseRunner:
             case = self._planned_case(item)
             if case is not None:
                 repeats[case] = max(repeats.get(case, 0), self._repeats(item))
+        if self.plan.registry.named != self._settings.execution.user_attacks:  # by markers
+            self._settings = with_digests(self.plan.settings, self.plan.registry)
+            self._measuring.settings = self._settings
         self._measuring.plan(repeats, self.plan.seconds)
 
     def _planned_case(self, item: pytest.Item) -> Case | None:
@@ -186,14 +189,15 @@ class CaseRunner:
     def _inline(self) -> Inline:
         """Runs tasks in this process."""
         ticker = self.progress_writer if isinstance(self.progress_writer, Ticker) else None
+        attacks = self.plan.registry
         if ticker is None:
-            return Inline(self._settings)
+            return Inline(self._settings, attacks=attacks)
 
         def step(text: str) -> AbstractContextManager[None]:
             left = self._in_process.left
             return ticker(f"{left}; {text}" if left else text)
 
-        return Inline(self._settings, step)
+        return Inline(self._settings, step, attacks)
 
     @cached_property
     def _in_process(self) -> Measuring:
@@ -419,14 +423,9 @@ class CaseRunner:
         for repeat in result.results:
             content = repeat.perturbation
             if not content:
-                again = self._evaluator.repeat(
-                    subject,
-                    source,
-                    case,
-                    repeat.measurement.seed,
-                    repeats=repeats,
-                    selected=self.plan.settings.selected,
-                )
+                attack = replace(case, attack=repeat.attack)
+                seed = repeat.measurement.seed
+                again = self._evaluator.repeat(subject, source, attack, seed, repeats=repeats)
                 content = again.perturbation
             perturbations.append(from_bytes(content))
         return tuple(perturbations)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from outcome_factory import CASE, outcome
 
-from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult, outcome_of
+from grb_check.cases.repeat_results import CaseFacts, RepeatResult, outcome_of
 from grb_check.errors import DataError
 
 MADE = outcome([(0.9, 0.5), (0.8, 0.4)], [(0.9, 0.3), (0.8, 0.3)])
@@ -24,7 +24,8 @@ RESULTS = [
         facts=FACTS,
         measurement=repeat,
         warnings=("one", f"of {repeat.seed}"),
-        attacked_by=(AttackedBy(attack="pgd", methods=("adaptive",)),),
+        attack="pgd",
+        methods=("adaptive",),
         perturbation=b"\x00npz",
     )
     for repeat in MADE.repeats

@@ -23,11 +23,10 @@ from grb_check import datasets
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import outcome_of
-from grb_check.datasets.dataset import Dataset, digest
+from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError, ModelError, StoreWarning, UsageError
 from grb_check.evaluation import harness_models, repeats, white_box
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.gcn import GCN
@@ -344,88 +343,27 @@ def test_a_model_that_writes_into_its_input_is_an_error(tiny: Path) -> None:
     assert after.repeats[0].victim == outcome(tiny).repeats[0].victim
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"repeats": 2.5}, "give a whole number from 1"),
-        ({"data": "/nowhere", "attack": "pdg"}, "did you mean 'pgd'"),
-        ({"difficulty": "esay"}, "did you mean 'easy'"),
-        ({"attack": "rnd"}, "ambiguous; give one of injection/rnd, modification/rnd"),
-        ({"repeats": 0}, "give a whole number from 1"),
-        ({"device": "cuda:99"}, "device 'cuda:99' cannot be used here"),
-        ({"model": Net(8, 3)}, r"Trained\(module\)"),
-        ({"model": 3}, "the model is a int"),
-    ],
-)
-def test_wrong_arguments_are_usage_errors(
-    tiny: Path, change: dict[str, object], message: str
-) -> None:
-    """They are raised before any work and list what is allowed."""
-    with pytest.raises(UsageError, match=message):
-        outcome(tiny, **change)
-
-
 def untrained() -> grb_check.Trained:
     torch.manual_seed(0)
     return grb_check.Trained(Net(8, 3).eval())
-
-
-MEMBERS = [("modification", name) for name in ("rnd", "dice", "worst")]
 
 
 def figures(case_outcome: grb_check.Outcome) -> list[grb_check.Measurement]:
     return [replace(repeat, seconds=0.0, training_seconds=0.0) for repeat in case_outcome.repeats]
 
 
-def test_the_worst_takes_the_strongest_of_each_repeat(tiny: Path) -> None:
-    """The figures do not depend on whether its members ran before."""
-    source, subject = datasets.find(str(tiny)), as_subject(untrained())
-    members = [Case("tiny", "full", *pair) for pair in MEMBERS[:2]]
-    worst = Case("tiny", "full", *MEMBERS[2])
-
-    def run(*cases: Case) -> list[grb_check.Outcome]:
-        evaluator = Evaluator(store=Store(None), device="cpu")
-        outcomes = []
-        for case in cases:
-            repeats = [
-                evaluator.repeat(
-                    subject, source, case, seed, repeats=2, selected=MEMBERS, kinds=("gcn", "gat")
-                )
-                for seed in range(2)
-            ]
-            for result in repeats:
-                applied = from_bytes(result.perturbation)
-                assert result.measurement.perturbation == digest(applied.tensors())[:16]
-            outcomes.append(outcome_of(case, subject.name, repeats))
-        return outcomes
-
-    rnd, dice, last = run(*members, worst)
-    (first,) = run(worst)
-    assert figures(first) == figures(last)
-    for repeat, *others in zip(last.repeats, rnd.repeats, dice.repeats, strict=True):
-        strongest = min(others, key=lambda other: other.victim.attacked)
-        assert repeat.victim == strongest.victim
-        for name, reference in repeat.references.items():
-            assert reference.attacked == min(other.references[name].attacked for other in others)
-        assert repeat.member == ("rnd", "dice")[others.index(strongest)]
-        assert repeat.notes[0] == f"worst of 2 (rnd, dice): {repeat.member}"
-        assert repeat.per_target is not None
-        assert repeat.per_target <= repeat.victim.attacked
-    assert last.per_target == sum(worst_repeat.per_target or 0 for worst_repeat in last.repeats) / 2
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", ["rnd", "worst", "fga+white-box"])
+@pytest.mark.parametrize("attack", ["rnd", "fga+white-box"])
 def test_references_that_are_added_later_are_as_those_of_the_first_time(
     tiny: Path, attack: str
 ) -> None:
-    """Black-box, white-box, and of `worst`, of which each reference has a strongest member."""
+    """Of a black-box and of a white-box attack."""
     source, subject = datasets.find(str(tiny)), as_subject(untrained())
     case = Case("tiny", "full", "modification", attack)
     evaluator = Evaluator(store=Store(None), device="cpu")
-    first = evaluator.repeat(subject, source, case, 1, repeats=2, selected=MEMBERS)
-    later = evaluator.references(source, case, first, MEMBERS)
-    at_once = evaluator.outcome(subject, source, case, 2, MEMBERS)
+    first = evaluator.repeat(subject, source, case, 1, repeats=2)
+    later = evaluator.references(source, case, first)
+    at_once = evaluator.outcome(subject, source, case, 2)
     assert [*first.measurement.references] == ["gcn", "mlp"]
     assert figures(outcome_of(case, subject.name, [later])) == figures(at_once)[1:]
     assert later.perturbation == first.perturbation

@@ -115,7 +115,7 @@ def test_a_white_box_case_is_the_same_from_a_pack_without_a_surrogate(
     pack = packed(tmp_path / "a.npz", given)
     victim.missing_gradients.clear()
     given = from_pack(given, pack, monkeypatch)
-    check_pack(pack, [(case, [given])])
+    check_pack(pack, [given])
     assert facts(white_box(given, victim, KINDS)) == once
 
 
@@ -152,15 +152,15 @@ def test_what_is_lacking_is_an_error_that_names_the_case(tmp_path: Path) -> None
     given = trial(Spy())
     pack = packed(tmp_path / "a.npz", given, seeds=2)
     with pytest.raises(UsageError, match="injection/spy needs repeat 3, but it has"):
-        check_pack(pack, [(CASE, [given])])
+        check_pack(pack, [given])
     case = replace(CASE, attack="fgsm+white-box")
     white = trial(load_attack("injection", case.attack), case)
     with pytest.raises(UsageError, match="lacks 20 perturbations that 1 case may"):
-        check_pack(pack, [(case, [white])])
+        check_pack(pack, [white])
 
 
 def test_an_attack_without_a_version_cannot_be_in_a_pack(tmp_path: Path) -> None:
     """Nothing tells whether it is still the same attack."""
     pack = packed(tmp_path / "a.npz", trial(Spy()))
     with pytest.raises(UsageError, match="spy has no version"):
-        check_pack(pack, [(CASE, [trial(Changing("black-box"))])])
+        check_pack(pack, [trial(Changing("black-box"))])

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from outcome_factory import finding, outcome, scores
 
 from grb_check.cases.outcomes import Measurement
-from grb_check.evaluation.worst import worst_of
+from grb_check.cases.repeat_results import CaseFacts, RepeatResult
+from grb_check.evaluation.worst import worst_of, worst_result
 
 TARGETS = 13
 
@@ -50,3 +51,25 @@ def test_what_is_known_of_the_model_is_kept_and_of_weaker_attacks_is_not() -> No
     worst = worst_of([("weak", weak), ("strong", strong)], TARGETS)
     assert [diagnostic.name for diagnostic in worst.diagnostics] == ["budget-unused", "no-gradient"]
     assert worst.method == "black-box"
+
+
+def test_the_result_names_the_strongest_member_and_how_it_was_made() -> None:
+    """So that its perturbation can be made again."""
+    facts = CaseFacts(
+        targets=TARGETS, majority=0.1, dataset="f", origin="", attack="weak v1", threat=""
+    )
+    results = [
+        RepeatResult(
+            facts=replace(facts, attack=f"{name} v1"),
+            measurement=replace(repeat(np.full(TARGETS, right)), perturbation=name),
+            warnings=(f"of {name}",),
+            attack=f"{name}+budget=0.1",
+            methods=("adaptive",),
+            perturbation=name.encode(),
+        )
+        for name, right in (("weak", True), ("strong", False))
+    ]
+    worst = worst_result(["weak", "strong"], results)
+    assert (worst.attack, worst.perturbation) == ("strong+budget=0.1", b"strong")
+    assert worst.warnings == ("of weak", "of strong")
+    assert worst.facts.attack.startswith("worst of weak, strong: ")

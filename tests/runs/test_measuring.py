@@ -87,7 +87,8 @@ class Imitation:
             facts=FACTS,
             measurement=measurement,
             warnings=(),
-            attacked_by=(),
+            attack=case.attack,
+            methods=(),
             perturbation=case.attack.encode(),
         )
 

@@ -26,7 +26,7 @@ def result(case: Case, seed: int, attack: float, training: float = 0.0) -> Repea
         training_seconds=training,
     )
     return RepeatResult(
-        facts=FACTS, measurement=measured, warnings=(), attacked_by=(), perturbation=b""
+        facts=FACTS, measurement=measured, warnings=(), attack="", methods=(), perturbation=b""
     )
 
 

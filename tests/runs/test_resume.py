@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from outcome_factory import CASE, outcome
 
-from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
+from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.datasets import Source, find
 from grb_check.errors import StoreWarning
 from grb_check.evaluation.evaluator import Evaluator
@@ -24,7 +24,8 @@ RESULT = RepeatResult(
     ),
     measurement=MADE.repeats[0],
     warnings=("a warning",),
-    attacked_by=(AttackedBy(attack="pgd"),),
+    attack="pgd",
+    methods=(),
     perturbation=b"npz",
 )
 

@@ -215,17 +215,17 @@ LARGEST = 4 << 20  # bytes in the wheel
 
 
 @pytest.fixture(scope="module")
-def trials() -> list[tuple[Case, tuple[Trial, ...]]]:
+def trials() -> list[Trial]:
     """Those of the suite smoke on the bundled graph."""
     evaluator, source = Evaluator(store=Store(None), device="cpu"), datasets.find(bundled.GRAPH)
     cases = [
         Case(bundled.GRAPH, level, *pair) for level in SMOKE.difficulties for pair in SMOKE.attacks
     ]
-    return [(case, evaluator.trials(source, case)) for case in cases]
+    return [evaluator.trial(source, case) for case in cases]
 
 
 def test_the_first_run_makes_no_black_box_perturbation(
-    trials: list[tuple[Case, tuple[Trial, ...]]], monkeypatch: pytest.MonkeyPatch
+    trials: list[Trial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them are shipped, verified against their threats, and no surrogate is trained.
 
@@ -238,26 +238,24 @@ def test_the_first_run_makes_no_black_box_perturbation(
 
     monkeypatch.setattr(HarnessModels, "surrogate", no_surrogate)
     check_pack(shipped_pack(), trials)
-    for _, (trial,) in trials:
+    for trial in trials:
         for request in requests_of(trial).values():
             assert on_surrogates(request)[1]
     assert SHIPPED.stat().st_size < LARGEST
 
 
-def test_references_of_the_first_run_are_shipped(
-    trials: list[tuple[Case, tuple[Trial, ...]]],
-) -> None:
+def test_references_of_the_first_run_are_shipped(trials: list[Trial]) -> None:
     """Twenty trainings of each, and the most robust model of the leaderboard.
 
     Not for a run from a pack, whose perturbations are others. If a model, an attack or the protocol
     has a new version, `python -m benchmarks.shipped references` measures them again.
     """
-    for case, (trial,) in trials:
-        references = facts_of(trial, "").shipped
-        assert set(references) > set(REFERENCES), case.id
+    for trial in trials:
+        references = facts_of(trial).shipped
+        assert set(references) > set(REFERENCES), trial.case.id
         assert len(references) == len(REFERENCES) + 1
         assert {len(references[kind].attacked) for kind in REFERENCES} == {20}
-        if "injection" in case.scenario:
+        if "injection" in trial.case.scenario:
             assert references["mlp"].attacked == references["mlp"].clean
         packed = HarnessModels(
             trial.harness.dataset,
@@ -266,12 +264,12 @@ def test_references_of_the_first_run_are_shipped(
             trial.harness.device,
             shipped_pack(),
         )
-        assert facts_of(replace(trial, harness=packed), "").shipped == {}
+        assert facts_of(replace(trial, harness=packed)).shipped == {}
 
 
-def test_repeats_share_five_perturbations(trials: list[tuple[Case, tuple[Trial, ...]]]) -> None:
+def test_repeats_share_five_perturbations(trials: list[Trial]) -> None:
     """Repeat r has that of the seed r mod 5."""
-    trial = trials[0][1][0]
+    trial = trials[0]
     first, sixth, second = (
         on_surrogates(Trial(trial.harness, trial.attack, trial.threat, trial.case, seed))[0]
         for seed in (0, ATTACK_SEEDS, 1)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property
 
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.runs.process import Process
 from grb_check.runs.tasks import Answer, Task
 from grb_check.runs.workers.calls import Pending
@@ -18,6 +19,7 @@ class Inline:
     Args:
         settings: of the run.
         progress: see `Process`.
+        attacks: see `Process`.
     """
 
     name = ""
@@ -27,14 +29,16 @@ class Inline:
         self,
         settings: RunSettings,
         progress: Callable[[str], AbstractContextManager[None]] | None = None,
+        attacks: AttackRegistry | None = None,
     ) -> None:
         self._settings = settings
         self._progress = progress
+        self._attacks = attacks
 
     @cached_property
     def process(self) -> Process:
         """The state of this process; torch is imported with it."""
-        return Process(self._settings, self._progress)
+        return Process(self._settings, self._progress, self._attacks)
 
     def submit(self, task: Task) -> Pending:
         """Return what runs the task when it is asked, once."""

@@ -1,0 +1,70 @@
+"""One case without pytest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import write_dataset
+from torch import Tensor
+from torch_geometric.nn import GCNConv
+
+import grb_check
+from grb_check.errors import UsageError
+
+
+class Net(torch.nn.Module):
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.conv = GCNConv(num_features, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    return write_dataset(tmp_path / "tiny")
+
+
+def outcome(tiny: Path, model: object = Net, **more: object) -> grb_check.Outcome:
+    given = {"difficulty": "easy", "attack": "injection/rnd", "repeats": 1, **more}
+    return grb_check.evaluate(model, dataset=str(tiny), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"repeats": 2.5}, "give a whole number from 1"),
+        ({"data": "/nowhere", "attack": "pdg"}, "did you mean 'pgd'"),
+        ({"difficulty": "esay"}, "did you mean 'easy'"),
+        ({"attack": "rnd"}, "ambiguous; give one of injection/rnd, modification/rnd"),
+        ({"repeats": 0}, "give a whole number from 1"),
+        ({"device": "cuda:99"}, "device 'cuda:99' cannot be used here"),
+        ({"model": Net(8, 3)}, r"Trained\(module\)"),
+        ({"model": 3}, "the model is a int"),
+    ],
+)
+def test_wrong_arguments_are_usage_errors(
+    tiny: Path, change: dict[str, object], message: str
+) -> None:
+    """They are raised before any work and list what is allowed."""
+    with pytest.raises(UsageError, match=message):
+        outcome(tiny, **change)
+
+
+@pytest.mark.slow
+def test_the_worst_is_the_strongest_of_the_suite_standard(tiny: Path) -> None:
+    """Of the same attacks as in a run; each reference has a strongest attack of its own."""
+    torch.manual_seed(0)
+    model = grb_check.Trained(Net(8, 3).eval())
+    worst = outcome(tiny, model, attack="modification/worst", repeats=1).repeats[0]
+    assert worst.member in worst.notes[0]
+    alone = outcome(tiny, model, attack=f"modification/{worst.member}").repeats[0]
+    assert worst.victim == alone.victim
+    assert worst.perturbation == alone.perturbation
+    assert all(
+        worst.references[name].attacked <= reference.attacked
+        for name, reference in alone.references.items()
+    )
