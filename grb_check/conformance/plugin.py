@@ -20,18 +20,7 @@ if TYPE_CHECKING:
     from grb_check.settings.settings import RunSettings
 
 SUITE: Final = "conformance"
-KNOWN: Final = "grb_known_properties"
 _SETTINGS: Final = pytest.StashKey["RunSettings"]()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini(
-        KNOWN,
-        "properties that fail for a known reason, each as 'NAME: REASON'; shell wildcards are "
-        "allowed (suite conformance)",
-        type="linelist",
-        default=[],
-    )
 
 
 def pytest_grb_register(registry: Registry) -> None:
@@ -41,7 +30,7 @@ def pytest_grb_register(registry: Registry) -> None:
 def pytest_grb_settings(settings: RunSettings, config: pytest.Config) -> None:
     config.stash[_SETTINGS] = settings
     if settings.suite == SUITE:
-        _refuse_wrong_settings(settings, config)
+        _refuse_wrong_settings(settings)
 
 
 @pytest.hookimpl(trylast=True)
@@ -58,7 +47,7 @@ def pytest_collection_modifyitems(
             node_id = f"{SUITE}::{spec.label}[{name}]"
             item: Any = PropertyItem.from_parent(session, name=node_id, nodeid=node_id)
             item.check = lambda name=name, label=spec.label: _checked(models(label), name)
-            for reason in _reasons(config, name):
+            for reason in _reasons(settings, spec.label, name):
                 item.add_marker(pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception))
             items.append(item)
 
@@ -91,15 +80,18 @@ class PropertyItem(pytest.Item):
         return self.config.rootpath, None, self.nodeid
 
 
-def _refuse_wrong_settings(settings: RunSettings, config: pytest.Config) -> None:
+def _refuse_wrong_settings(settings: RunSettings) -> None:
     """Refuse what the suite cannot do, before anything is trained.
 
     Raises:
-        UsageError: several datasets, a pattern that no property matches; or hypothesis is missing.
+        UsageError: several datasets, a pattern or an expected failure that no property matches; or
+            hypothesis is missing.
     """
     from grb_check import strategies  # noqa: F401 - imports hypothesis, or says what to install
     from grb_check.conformance.properties import PROPERTIES
     from grb_check.errors import UsageError, choose
+    from grb_check.settings.judging import EXPECTED
+    from grb_check.settings.options import INI
 
     if len(settings.datasets) > 1:
         names = ", ".join(source.name for source in settings.datasets)
@@ -107,12 +99,12 @@ def _refuse_wrong_settings(settings: RunSettings, config: pytest.Config) -> None
             f"properties are checked of models trained on one dataset, got {names}; give one "
             f"--grb-dataset"
         )
-    for line in config.getini(KNOWN):
-        name, colon, reason = line.partition(":")
-        if not colon or not reason.strip():
-            raise UsageError(f"{KNOWN}: {line!r} has no reason; write it as 'NAME: REASON'")
-        if not any(fnmatchcase(prop, name.strip()) for prop in PROPERTIES):
-            choose(f"property of {KNOWN}", name.strip(), tuple(PROPERTIES))
+    for expected in settings.expected_failures:
+        pattern = expected.pattern.rpartition("@")[2]
+        if "/" in pattern and settings.origins[EXPECTED] == INI:
+            continue  # of a case, in a run of attacks
+        if not any(fnmatchcase(name, pattern) for name in PROPERTIES):
+            choose("property of an expected failure", pattern, tuple(PROPERTIES))
     for pattern in settings.patterns:
         if not any(fnmatchcase(name, pattern) for name in PROPERTIES):
             raise UsageError(
@@ -130,9 +122,13 @@ def _selected(settings: RunSettings) -> Iterator[str]:
             yield name
 
 
-def _reasons(config: pytest.Config, name: str) -> list[str]:
-    lines = [line.partition(":") for line in config.getini(KNOWN)]
-    return [reason.strip() for pattern, _, reason in lines if fnmatchcase(name, pattern.strip())]
+def _reasons(settings: RunSettings, label: str, name: str) -> list[str]:
+    names = (name, f"{label}@{name}")
+    return [
+        expected.reason
+        for expected in settings.expected_failures
+        if any(fnmatchcase(known, expected.pattern) for known in names)
+    ]
 
 
 def _trained(settings: RunSettings, label: str) -> CheckedModel | GrbCheckError:

@@ -10,7 +10,6 @@ from grb_check.cases.outcomes import Measurement, Method, Reference, Scores
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.datasets.dataset import digest
 from grb_check.evaluation.diagnostics import budget_unused
-from grb_check.evaluation.perturbation_bytes import to_bytes
 from grb_check.evaluation.scores import Right, right_before, scores
 from grb_check.evaluation.shipped import shipped_references
 from grb_check.evaluation.store_keys import (
@@ -20,6 +19,7 @@ from grb_check.evaluation.store_keys import (
 )
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
+from grb_check.store.perturbation_bytes import to_bytes
 
 
 def measured(

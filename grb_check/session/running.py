@@ -415,7 +415,7 @@ class CaseRunner:
     def _perturbations(self, subject: Subject, result: CaseResult) -> tuple[Perturbation, ...]:
         """Perturbations of all repeats; those that an interrupted run has made are made again."""
         # Imports torch, which has run the case or is needed for the evidence.
-        from grb_check.evaluation.perturbation_bytes import from_bytes
+        from grb_check.store.perturbation_bytes import from_bytes
 
         case, repeats = result.outcome.case, len(result.results)
         source = self._source(case.dataset)

@@ -24,7 +24,7 @@ from grb_check.settings.parsers import OFF
 from grb_check.settings.raw_values import RawValues
 from grb_check.settings.settings import RunSettings
 
-_EXPECTED: Final = "grb_expected_failure"
+EXPECTED: Final = "grb_expected_failure"
 
 
 def read_gate(raw: RawValues, values: Mapping[str, Any], registry: AttackRegistry) -> Gate:
@@ -81,7 +81,8 @@ def check_expected_failures(
     """Refuse known failures that match no case of the run.
 
     The ini file may name cases that the command line leaves out: its lines only have to match a
-    case of any known dataset, attack and model then.
+    case of any known dataset, attack and model then. Lines of the ini file without a slash are of
+    the properties of a suite without attacks.
 
     Args:
         settings: of the run.
@@ -93,12 +94,16 @@ def check_expected_failures(
         UsageError: names the pattern that matches none.
     """
     origins = settings.origins
+    if not settings.attacks:
+        return  # the plugin of the suite knows what its lines may name
     for pattern in settings.expected_failures:
         absent = narrowed or ("@" in pattern.pattern and origins["grb_model"] == COMMAND_LINE)
         if reasons([pattern], cases, settings.label):
             continue
-        if origins[_EXPECTED] == INI and absent:
-            _check_known(_EXPECTED, [pattern.pattern], settings, registry)
+        if origins[EXPECTED] == INI and "/" not in pattern.pattern:
+            continue
+        if origins[EXPECTED] == INI and absent:
+            _check_known(EXPECTED, [pattern.pattern], settings, registry)
         else:
             check_match("expected failure", pattern.pattern, cases)
 

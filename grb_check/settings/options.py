@@ -212,7 +212,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "--grb-expected-failure",
         "PATTERN: REASON",
-        "report failures of the cases that match as expected (xfail), with this reason",
+        "report failures of the cases that match as expected (xfail), with this reason; in the "
+        "suite conformance, of properties by name",
         ini="grb_expected_failures",
         type="linelist",
         repeatable=True,

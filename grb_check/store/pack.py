@@ -1,10 +1,9 @@
 """A pack: all black-box perturbations of a run in one file, the same on every machine.
 
-An npz file without pickles and without compression, so that equal perturbations give equal bytes:
-`grb_check.json` is the index, a typed JSON file, and `N/FIELD.npy` is a tensor of the N-th
-perturbation of the index, under the name that it has in `attacks.threat.Perturbation`; tensors that
-are as a `Perturbation` has them by default are left out. The index has a digest of the tensors of
-each perturbation, so that its own digest, which is that of the pack, covers the whole file.
+A zip without compression, so that equal perturbations give equal bytes: each perturbation is a
+file as in a store (`perturbation_bytes`), under a name made from what it is for, and
+`grb_check.json` is the index, a typed JSON file with a digest of each of these files, so that its
+own digest, which is that of the pack, covers them all.
 
 A perturbation is found by what it was made for (`PerturbationRequest`), and by nothing that
 depends on torch, threads or the processor. Only the index is read when a pack is opened; a
@@ -15,11 +14,11 @@ or written.
 from __future__ import annotations
 
 import hashlib
-import io
+import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,7 +28,7 @@ import msgspec
 from grb_check import __version__
 from grb_check.errors import GradientError, UsageError, count, one_line
 from grb_check.files import typed_json
-from grb_check.files.npz_file import HEADER, fixed_member
+from grb_check.files.npz_file import HEADER, Unreadable, fixed_member
 from grb_check.files.outputs import writing_whole
 from grb_check.files.typed_json import FileKind
 
@@ -47,7 +46,11 @@ ABOUT: Final = "perturbations of grb_check: pytest --grb-pack=FILE takes them fr
 AGAIN: Final = "copy the file again, or make it again with python -m grb_check pack RUN.json"
 _DAMAGE: Final = (
     *(zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, MemoryError),
-    *(NotImplementedError, RuntimeError),  # a compression that zipfile lacks, an encrypted member
+    *(
+        Unreadable,
+        NotImplementedError,
+        RuntimeError,
+    ),  # a compression that zipfile lacks, an encrypted member
 )
 SHIPPED: Final = Path(__file__).parent / "shipped" / "synthetic-cora.npz"
 
@@ -91,15 +94,13 @@ class Packed(_Part, frozen=True):
 
     Attributes:
         wanted: what it was made for.
-        digest: SHA-256 of its members, in the order of the fields.
-        notes: of the perturbation.
+        digest: SHA-256 of its file; empty if there is none.
         no_gradient: why there is no perturbation: the surrogate gives the attack no gradient; empty
             if there is one.
     """
 
     wanted: PerturbationRequest
     digest: str
-    notes: tuple[str, ...]
     no_gradient: str
 
 
@@ -111,7 +112,7 @@ class Index(_Part, frozen=True):
     perturbations: tuple[Packed, ...]
 
 
-KIND: Final = FileKind(name="pack", type=Index, format=1, remedy=AGAIN)
+KIND: Final = FileKind(name="pack", type=Index, format=2, remedy=AGAIN)
 
 
 class Pack:
@@ -124,14 +125,14 @@ class Pack:
     Attributes:
         path: absolute.
         digest: of the index, and thus of all perturbations.
-        perturbations: all of them, by what they were made for; each with its number in the file.
+        perturbations: all of them, by what they were made for.
     """
 
     def __init__(self, path: Path, index: Index) -> None:
         self.path = path.absolute()
         self.digest = typed_json.digest_of(index)
-        self.perturbations: Mapping[PerturbationRequest, tuple[int, Packed]] = {
-            packed.wanted: (number, packed) for number, packed in enumerate(index.perturbations)
+        self.perturbations: Mapping[PerturbationRequest, Packed] = {
+            packed.wanted: packed for packed in index.perturbations
         }
 
     @property
@@ -147,9 +148,9 @@ class Pack:
         """
         if request not in self.perturbations:
             return False
-        number, packed = self.perturbations[request]
+        packed = self.perturbations[request]
         if not packed.no_gradient:
-            self._members(number, packed)
+            self._content(packed)
         return True
 
     def perturbation(
@@ -167,24 +168,18 @@ class Pack:
             GradientError: there is none, because the surrogate gives the attack no gradient.
             UsageError: the file is damaged or gone.
         """
-        # Imported for a perturbation; opening a pack loads neither numpy nor torch.
-        import torch
-        from numpy.lib import format as npy
-
-        from grb_check.attacks.threat import Perturbation, verify
-
         if request not in self.perturbations:
             return None
-        number, packed = self.perturbations[request]
+        packed = self.perturbations[request]
         if packed.no_gradient:
             raise GradientError(packed.no_gradient)
-        members = self._members(number, packed)
+        # Imported for a perturbation; opening a pack loads neither numpy nor torch.
+        from grb_check.attacks.threat import verify
+        from grb_check.store.perturbation_bytes import from_bytes
+
+        content = self._content(packed)
         with _reading(self.path):
-            tensors = {
-                name: torch.from_numpy(npy.read_array(io.BytesIO(content), allow_pickle=False))
-                for name, content in members.items()
-            }
-        result = Perturbation(**tensors, notes=packed.notes)
+            result = from_bytes(content)
         verify(result, graph, threat)
         return result
 
@@ -214,22 +209,18 @@ class Pack:
         return f"it has {what} of {', '.join(cells[:5])}{more}" if known else "it is empty"
 
     @cached_property
-    def _archive(self) -> tuple[zipfile.ZipFile, frozenset[str]]:
-        """The file, whose directory takes long to read again for each perturbation, and names."""
-        archive = zipfile.ZipFile(self.path)
-        return archive, frozenset(archive.namelist())
+    def _archive(self) -> zipfile.ZipFile:
+        """The file, whose directory takes long to read again for each perturbation."""
+        return zipfile.ZipFile(self.path)
 
-    def _members(self, number: int, packed: Packed) -> dict[str, bytes]:
-        """The npy files of a perturbation by field, whose digest is right."""
-        from grb_check.attacks.threat import TENSORS  # imports torch
-
+    def _content(self, packed: Packed) -> bytes:
+        """The file of a perturbation, whose digest is right."""
+        name = _member(packed.wanted)
         with _reading(self.path):
-            archive, there = self._archive
-            files = {name: f"{number}/{name}.npy" for name in TENSORS}
-            result = {name: _stored(archive, file) for name, file in files.items() if file in there}
-            if _digest(result) != packed.digest:
-                raise ValueError(f"perturbation {number} does not match its digest")
-        return result
+            content = _stored(self._archive, name)
+            if hashlib.sha256(content).hexdigest() != packed.digest:
+                raise ValueError(f"{name} does not match its digest")
+        return content
 
 
 def read_pack(path: Path) -> Pack:
@@ -258,51 +249,29 @@ def write_pack(
     Raises:
         OSError: it cannot be written.
     """
+    from grb_check.store.perturbation_bytes import to_bytes  # imports torch
+
     packed: dict[PerturbationRequest, Packed] = {}
     with writing_whole(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         for requested, result in perturbations:
             if requested in packed:
                 continue
-            members: Mapping[str, bytes] = {}
-            notes: tuple[str, ...] = ()
-            error = ""
             if isinstance(result, GradientError):
-                error = str(result)
-            else:
-                members, notes = _encoded(result), result.notes
-            for name, content in members.items():
-                archive.writestr(fixed_member(f"{len(packed)}/{name}.npy"), content)
-            packed[requested] = Packed(
-                wanted=requested, digest=_digest(members), notes=notes, no_gradient=error
-            )
+                packed[requested] = Packed(wanted=requested, digest="", no_gradient=str(result))
+                continue
+            content = to_bytes(result)
+            archive.writestr(fixed_member(_member(requested)), content)
+            digest = hashlib.sha256(content).hexdigest()
+            packed[requested] = Packed(wanted=requested, digest=digest, no_gradient="")
         index = Index(about=ABOUT, licence=licence, perturbations=tuple(packed.values()))
         archive.writestr(fixed_member(HEADER), typed_json.encode(KIND, index, __version__))
     return Pack(path, index)
 
 
-def _encoded(perturbation: Perturbation) -> dict[str, bytes]:
-    """The npy files of the tensors that are not as by default."""
-    from numpy.lib import format as npy  # numpy
-
-    from grb_check.attacks.threat import TENSORS, Perturbation
-
-    result = {}
-    usual = Perturbation()
-    for name in TENSORS:
-        tensor, default = getattr(perturbation, name), getattr(usual, name)
-        if tensor.shape != default.shape or tensor.dtype != default.dtype:
-            buffer = io.BytesIO()
-            npy.write_array(buffer, tensor.contiguous().numpy(), (1, 0), allow_pickle=False)
-            result[name] = buffer.getvalue()
-    return result
-
-
-def _digest(members: Mapping[str, bytes]) -> str:
-    sha = hashlib.sha256()
-    for name, content in members.items():
-        sha.update(f"{name} {len(content)}\n".encode())
-        sha.update(content)
-    return sha.hexdigest()
+def _member(request: PerturbationRequest) -> str:
+    """The name of the file of a perturbation, which the name of the data is no part of."""
+    parts = [getattr(request, part.name) for part in fields(request) if part.compare]
+    return f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.npz"
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> bytes:

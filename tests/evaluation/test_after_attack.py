@@ -26,9 +26,9 @@ from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.after_attack import perturbed, predicted_after, predicted_if_poisoned
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.victims import TrainedVictims
+from grb_check.store.perturbation_bytes import from_bytes
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject

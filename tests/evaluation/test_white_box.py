@@ -31,11 +31,11 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError, ModelError
 from grb_check.evaluation import harness_models
 from grb_check.evaluation.black_box import black_box
-from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
+from grb_check.store.perturbation_bytes import from_bytes
 from grb_check.victims.conventions import PLAIN, Adapter
 
 REFERENCE = "reference GCN"

@@ -79,19 +79,20 @@ def test_a_broken_property_is_shown_with_a_graph(folder: pytest.Pytester) -> Non
 
 @pytest.mark.slow
 def test_a_known_failure_is_expected(folder: pytest.Pytester) -> None:
-    """By the name of the property, from the ini file; runs of attacks do not mind the line."""
-    folder.makeini("[pytest]\ngrb_known_properties =\n    permutation-*: uses ids")
+    """By the name of the property, from the ini file; each suite leaves the other's lines alone."""
+    lines = "    permutation-*: uses ids\n    */easy/*/rnd: a case"
+    folder.makeini(f"[pytest]\ngrb_expected_failures =\n{lines}")
     result = suite(folder, *QUICK, "-rx")
     result.assert_outcomes(passed=1, xfailed=1)
     result.stdout.fnmatch_lines(["XFAIL *permutation-equivariance* - uses ids*"])
     suite(folder, *QUICK, model="own:sound").assert_outcomes(passed=1, xpassed=1)
     attacked = (*UNTRAINED, "--grb-attack=injection/rnd")
-    folder.runpytest(*attacked).assert_outcomes(passed=2)
+    folder.runpytest(*attacked).assert_outcomes(xpassed=2)
 
 
 def test_a_model_that_cannot_be_trained_is_told_once_for_all(folder: pytest.Pytester) -> None:
     """It is built once, and its error is no failure that is expected of a property."""
-    folder.makeini("[pytest]\ngrb_known_properties =\n    permutation-*: uses ids")
+    folder.makeini("[pytest]\ngrb_expected_failures =\n    permutation-*: uses ids")
     folder.makepyfile(
         bad="def build():\n    open('calls', 'a').write('x')\n    raise OSError('no')\n"
     )
@@ -107,8 +108,10 @@ def test_a_model_that_cannot_be_trained_is_told_once_for_all(folder: pytest.Pyte
         (("--grb-attack=pgd",), "--grb-attack is for attacks"),
         (("--grb-baseline=b.json",), "--grb-baseline is for attacks"),
         (("--grb-case=edgy",), "case pattern 'edgy' matches none of the properties permutation-"),
-        (("-o", "grb_known_properties=edge-ordr: why"), "did you mean 'edge-order'?"),
-        (("-o", "grb_known_properties=edge-order"), "has no reason"),
+        (("-o", "grb_expected_failures=edge-ordr: why"), "did you mean 'edge-order'?"),
+        (("--grb-expected-failure=edge-ordr: why",), "did you mean 'edge-order'?"),
+        (("--grb-expected-failure=a/b/c/d: why",), "property of an expected failure"),
+        (("-o", "grb_expected_failures=edge-order"), "with a reason that is not empty"),
     ],
 )
 def test_wrong_options_are_refused_before_training(

@@ -109,7 +109,7 @@ def test_cases_that_a_pack_lacks_end_the_run_before_any_work(packed: pytest.Pyte
     result = packed.runpytest(*BASE, PACK, "--grb-difficulty=easy,hard")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*attacks.npz' lacks * perturbations that 4 cases may need: tiny/hard/injection/rnd *"]
+        ["*attacks.npz' lacks * perturbations that 3 cases may need: tiny/hard/injection/rnd *"]
     )
 
 

@@ -196,3 +196,24 @@ def test_a_marked_test_without_a_fixture_does_not_just_pass(project: pytest.Pyte
     result = project.runpytest("--grb-model=models:build", "--grb-dataset=./tiny")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*test_own.py::test_robust is marked *grb_outcome or grb_verdict"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [[], ["--grb-jobs=1"], ["-n", "1"]])
+def test_an_attack_that_only_a_marker_names_is_known_where_it_is_measured(
+    project: pytest.Pytester, workers: list[str]
+) -> None:
+    """In pytest's own process and in others."""
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="attacks:Stored", repeats=1)
+        def test_mine(grb_outcome):
+            assert grb_outcome.case.id == "tiny/easy/injection/stored"
+        """
+    )
+    result = project.runpytest(
+        "--grb-model=attacks:untrained", "test_own.py", "-k", "own", *workers
+    )
+    result.assert_outcomes(passed=1, **({} if "-n" in workers else {"deselected": 18}))

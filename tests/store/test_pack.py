@@ -160,7 +160,7 @@ def npz(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> byt
         (npz({"a.npy": b""}), "no item named 'grb_check.json'"),
         (npz({"grb_check.json": b"{}"}), "is not a pack of grb_check"),
         (npz({"grb_check.json": b"{}"}, zipfile.ZIP_DEFLATED), "is compressed, unlike"),
-        (npz({"grb_check.json": b'{"kind": "pack", "format": 2, "grb_check": "9"}'}), "format 2"),
+        (npz({"grb_check.json": b'{"kind": "pack", "format": 1, "grb_check": "0"}'}), "format 1"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, content: bytes, told: str) -> None:
@@ -173,14 +173,16 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, told: str) -> N
 
 def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     """Though their digest is right."""
+    write_pack(tmp_path / "made.npz", CONTENT[:1])
+    name, _ = zipfile.ZipFile(tmp_path / "made.npz").namelist()
     array = io.BytesIO()
     np.lib.format.write_array(array, np.array([{}], dtype=object), allow_pickle=True)
-    content = array.getvalue()
-    digest = hashlib.sha256(f"added_edges {len(content)}\n".encode() + content).hexdigest()
-    packed = Packed(wanted=WANTED, digest=digest, notes=(), no_gradient="")
+    plain = npz({"added_edges.npy": array.getvalue(), "grb_check.json": b'{"notes": []}'})
+    content = plain[:-2] + b"\x40\0" + hashlib.sha256(plain).hexdigest().encode()
+    packed = Packed(wanted=WANTED, digest=hashlib.sha256(content).hexdigest(), no_gradient="")
     index = Index(about="", licence="", perturbations=(packed,))
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
-        archive.writestr(fixed_member("0/added_edges.npy"), content)
+        archive.writestr(fixed_member(name), content)
         archive.writestr("grb_check.json", encode(KIND, index, "0"))
     with pytest.raises(UsageError, match="Object arrays cannot be loaded"):
         open_pack(tmp_path / "a.npz").perturbation(WANTED, GRAPH, THREAT)
