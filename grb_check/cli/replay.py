@@ -16,15 +16,17 @@ import os
 import statistics
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from grb_check import datasets
 from grb_check.cases import counter_example
+from grb_check.cases.case import Case
 from grb_check.cli.console import complain, say
-from grb_check.datasets import Places, Source
+from grb_check.datasets import Places
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
 from grb_check.errors import (
     BudgetError,
@@ -37,38 +39,25 @@ from grb_check.errors import (
     one_line,
 )
 from grb_check.failures import evidence
-from grb_check.failures.evidence import Evidence, SavedModel, SavedRepeat
+from grb_check.failures.evidence import Evidence, SavedRepeat
 from grb_check.files.versions import versions
-from grb_check.settings.model_specs import read_models
-from grb_check.user_code.revisions import belongs_to, find_revision, not_of, remove_stale, worktree
-
-if TYPE_CHECKING:
-    from grb_check.evaluation.evaluator import Evaluator
-    from grb_check.victims.subject import Subject
+from grb_check.runs.measuring import Measuring
+from grb_check.runs.replay_steps import ReplayedRepeat, data, replayed, shrunk
+from grb_check.runs.revision_copy import RevisionCopy
+from grb_check.runs.revision_steps import foreign
+from grb_check.runs.start import calls_for
+from grb_check.runs.tasks import ModelOnDataset
+from grb_check.runs.workers.calls import Calls
+from grb_check.runs.workers.in_process import Inline
+from grb_check.settings.model_specs import ModelSpec, read_models
+from grb_check.settings.selecting import source_of
+from grb_check.settings.settings import RunSettings, spec_of
+from grb_check.user_code.revisions import find_revision, remove_stale, worktree
 
 PASSES: Final = 0
 FAILS: Final = 1
 CANNOT_TELL: Final = 125
 STOP: Final = 128
-
-
-@dataclass(frozen=True)
-class _ReplayedRepeat:
-    """The result of a repeat now, beside the recorded one."""
-
-    recorded: SavedRepeat
-    clean: float
-    attacked: float
-    same_weights: bool
-
-    @property
-    def now(self) -> SavedRepeat:
-        return replace(self.recorded, clean=self.clean, attacked=self.attacked)
-
-    @property
-    def as_recorded(self) -> bool:
-        before = self.recorded
-        return (before.clean, before.attacked) == (self.clean, self.attacked)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +109,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Replay the file and return the exit code."""
     try:
-        return _replay(options) if options.at is None else _replay_at(options)
+        return _replay(options)
     except (GrbCheckError, BrokenPipeError):
         raise
     except (Exception, SystemExit):  # Python would exit with 1, as for a case that fails
@@ -128,66 +117,112 @@ def run(options: argparse.Namespace) -> int:
         return CANNOT_TELL
 
 
-def _replay_at(options: argparse.Namespace) -> int:
-    """Replay in a copy of the files of a revision, which alone are imported.
-
-    Raises:
-        UsageError: there is no such revision.
-    """
-    cwd, places = Path.cwd().resolve(), sys.path[:]
+def _replay(options: argparse.Namespace) -> int:
+    path, cwd = expanded(options.artifact), Path.cwd()
+    saved = evidence.read(path)
+    settings = _settings(options, saved)
+    folders = [str(cwd), *_import_folders(saved)]
+    if options.at is None:
+        sys.path[:0] = dict.fromkeys(folders)
+        return _judged(path, saved, settings, Inline(settings), shrink=options.grb_shrink)
     revision = find_revision(options.at, cwd, "--at")
     top = revision.top.resolve()
-    options.artifact = cwd / expanded(options.artifact)
-    options.grb_data = [cwd / expanded(folder) for folder in options.grb_data]
-    if options.grb_dataset:
-        options.grb_dataset = datasets.anchored(options.grb_dataset, cwd)
     remove_stale(top)
     with worktree(revision) as folder:
-        sys.path[:] = [entry for entry in places if not belongs_to(top, Path(entry))]
-        below = folder / cwd.relative_to(top)
-        below.mkdir(parents=True, exist_ok=True)
+        copy = RevisionCopy(top, folder)
+        place = copy.place(cwd, settings, folders)
+        there = copy.settings(settings)
+        calls = calls_for(there, len(saved.repeats), place)
+        return _judged(path, saved, there, calls, shrink=options.grb_shrink, copy=copy)
+
+
+def _judged(
+    path: Path,
+    saved: Evidence,
+    settings: RunSettings,
+    calls: Calls,
+    *,
+    shrink: bool,
+    copy: RevisionCopy | None = None,
+) -> int:
+    """Replay all repeats and return the exit code.
+
+    Args:
+        path: of the evidence.
+        saved: the evidence.
+        settings: of the replay.
+        calls: runs its tasks; closed with it.
+        shrink: whether the perturbation is reduced if a limit is still broken.
+        copy: that alone may be imported from; None for the working tree.
+
+    Raises:
+        UsageError: a perturbation is beyond its threat.
+    """
+    on = ModelOnDataset(settings.models[0], source_of(settings, settings.datasets[0].name))
+    with closing(Measuring(calls, settings, lambda _: on)) as measuring:
         try:
-            os.chdir(below)
-            code = _replay(options)
-        finally:
-            os.chdir(cwd)
-            sys.path[:] = places
-        foreign = not_of(folder, top)
-    if foreign:
-        complain(DataError(f"not of {options.at}, though imported: {', '.join(foreign[:3])}"))
-        return CANNOT_TELL
-    return code
-
-
-def _replay(options: argparse.Namespace) -> int:
-    path = expanded(options.artifact)
-    saved = evidence.read(path)
-    model = _model(options, saved)
-    source = _source(options, saved)
-    evaluator = _evaluator(options.grb_device)
-    sys.path[:0] = dict.fromkeys([str(Path.cwd()), *_import_folders(saved)])
-    try:
-        _check_data(evaluator, source, saved)
-        subject = _subject(model)
-        say(*_opening(saved, model, evaluator.device.type))
-        measured = []
-        for repeat in saved.repeats:
-            measured.append(_measure(evaluator, subject, source, saved, repeat))
-            say(_line(f"repeat {repeat.seed + 1}", measured[-1]))
-    except BudgetError as error:
-        msg = f"evidence {str(path)!r} has a perturbation that its threat forbids: {error}"
-        raise UsageError(msg) from None
-    except GrbCheckError as error:
-        complain(error)
-        return CANNOT_TELL
-    wrong = _verdict(saved, measured)
-    if wrong and options.grb_shrink:
-        now = replace(saved, repeats=tuple(row.now for row in measured))
-        _shrink(path, now, evaluator, subject, source)
+            fingerprint, sizes = measuring.ask(data, saved.case)
+            _check_data(fingerprint, sizes, saved, on.source.name)
+            (device,) = measuring.devices
+            say(*_opening(saved, settings.label, device.partition(":")[0]))
+            measured = []
+            for repeat in saved.repeats:
+                measured.append(measuring.ask(replayed, saved.case, repeat))
+                say(_line(f"repeat {repeat.seed + 1}", measured[-1]))
+            if copy is not None:
+                _refuse_foreign(measuring, saved.case, copy)
+        except BudgetError as error:
+            msg = f"evidence {str(path)!r} has a perturbation that its threat forbids: {error}"
+            raise UsageError(msg) from None
+        except GrbCheckError as error:
+            complain(error)
+            return CANNOT_TELL
+        wrong = _verdict(saved, measured)
+        if wrong and shrink:
+            now = replace(saved, repeats=tuple(row.now for row in measured))
+            _shrink(path, now, measuring, of_graphs=on.source.of_graphs)
     return FAILS if wrong else PASSES
 
 
-def _model(options: argparse.Namespace, saved: Evidence) -> SavedModel:
+def _refuse_foreign(measuring: Measuring, case: Case, copy: RevisionCopy) -> None:
+    """Refuse what was imported from elsewhere than the revision.
+
+    Raises:
+        DataError: names the files.
+    """
+    files = measuring.ask(foreign, case, (str(copy.folder), str(copy.top)))
+    if files:
+        raise DataError(f"not of the revision, though imported: {', '.join(files[:3])}")
+
+
+def _settings(options: argparse.Namespace, saved: Evidence) -> RunSettings:
+    """Return the settings of a run that has the failed case alone.
+
+    Raises:
+        UsageError: an option is wrong, or a dataset cannot be found.
+    """
+    from grb_check.evaluation.devices import resolve_device  # imports torch
+
+    model, places = _model(options, saved), _places(options, saved)
+    resolve_device(options.grb_device)
+    if options.grb_dataset:
+        source = datasets.find(datasets.anchored(options.grb_dataset, Path.cwd()), places)
+    else:
+        name, equals, where = saved.data.spec.rpartition("=")
+        source = datasets.find(f"{name}{equals}{_moved(where, saved.data.base)}", places)
+    return RunSettings(
+        models=(model,),
+        datasets=(spec_of(source),),
+        data=tuple(map(str, places.folders)),
+        download=places.download,
+        split=places.split,
+        training=places.training,
+        features=places.features,
+        device=options.grb_device,
+    )
+
+
+def _model(options: argparse.Namespace, saved: Evidence) -> ModelSpec:
     """Return the model to test: the named one, else the recorded one.
 
     Raises:
@@ -201,38 +236,30 @@ def _model(options: argparse.Namespace, saved: Evidence) -> SavedModel:
             "factory of it with --grb-model pkg.module:attr"
         )
     spec = read_models([given], args)[0]
-    as_recorded = spec.target == saved.model.target and not args
-    return SavedModel(
-        name=saved.model.name if spec.target == saved.model.target else spec.label,
-        target=spec.target,
-        args=saved.model.args if as_recorded else spec.arguments,
-        folders=saved.model.folders,
-    )
+    if spec.target != saved.model.target:
+        return spec
+    recorded = spec.args if args else repr(dict(saved.model.args))
+    return replace(spec, label=saved.model.name, args=recorded)
 
 
-def _source(options: argparse.Namespace, saved: Evidence) -> Source:
-    """Return the dataset, which may have moved with the folder of the run.
+def _places(options: argparse.Namespace, saved: Evidence) -> Places:
+    """Return where the dataset may be, which may have moved with the folder of the run.
 
     Raises:
-        UsageError: it cannot be found.
+        UsageError: a folder does not exist, or a rule is unknown.
     """
-    data = saved.data
-    folders = [expanded(folder) for folder in options.grb_data]
+    folders = [expanded(folder).absolute() for folder in options.grb_data]
     for folder in folders:
         if not os.path.isdir(folder):
             raise UsageError(f"--grb-data: {str(folder)!r} is not a directory; give one")
-    recorded = [Path(_moved(folder, data.base)) for folder in data.folders]
-    places = Places(
+    recorded = [Path(_moved(folder, saved.data.base)) for folder in saved.data.folders]
+    return Places(
         folders=tuple(folders or [folder for folder in recorded if folder.is_dir()]),
         download=options.grb_download,
-        split=chosen("split", data.split, SPLIT_RULES),
-        training=choose("training", data.training, TRAININGS),
-        features=chosen("features", data.features, FEATURE_RULES),
+        split=chosen("split", saved.data.split, SPLIT_RULES),
+        training=choose("training", saved.data.training, TRAININGS),
+        features=chosen("features", saved.data.features, FEATURE_RULES),
     )
-    if options.grb_dataset:
-        return datasets.find(datasets.anchored(options.grb_dataset, Path.cwd()), places)
-    name, equals, where = data.spec.rpartition("=")
-    return datasets.find(f"{name}{equals}{_moved(where, data.base)}", places)
 
 
 def _moved(path: str, base: str) -> str:
@@ -249,31 +276,15 @@ def _import_folders(saved: Evidence) -> list[str]:
     return [folder for folder in folders if Path(folder).is_dir()]
 
 
-def _evaluator(device: str) -> Evaluator:
-    from grb_check.evaluation.evaluator import Evaluator  # imports torch
-    from grb_check.store.store import Store
-
-    return Evaluator(store=Store(None), device=device)
-
-
-def _subject(model: SavedModel) -> Subject:
-    from grb_check.victims.subject import as_subject  # imports torch
-
-    return as_subject(model.target, model.args, model.name)
-
-
-def _check_data(evaluator: Evaluator, source: Source, saved: Evidence) -> None:
+def _check_data(fingerprint: str, now: Mapping[str, int], saved: Evidence, dataset: str) -> None:
     """Check that the dataset is the recorded one.
 
     Raises:
-        DataError: it is another one, or cannot be read.
+        DataError: it is another one.
     """
-    from grb_check.failures.replay import sizes  # imports torch
-
-    dataset = evaluator.dataset(source)
-    if dataset.fingerprint() == saved.data.fingerprint:
+    if fingerprint == saved.data.fingerprint:
         return
-    now, then = sizes(dataset), saved.data.sizes
+    then = saved.data.sizes
     names = dict.fromkeys((*then, *now))
     differing = [
         f"{now.get(name, 0):,} {name}, recorded {then.get(name, 0):,}"
@@ -284,26 +295,13 @@ def _check_data(evaluator: Evaluator, source: Source, saved: Evidence) -> None:
         "it has the same sizes, but other features, edges or labels, or another split"
     )
     raise DataError(
-        f"dataset {source.name} is not the one that the case failed on: {what}; give that one with "
+        f"dataset {dataset} is not the one that the case failed on: {what}; give that one with "
         f"--grb-dataset or --grb-data"
     )
 
 
-def _measure(
-    evaluator: Evaluator, subject: Subject, source: Source, saved: Evidence, repeat: SavedRepeat
-) -> _ReplayedRepeat:
-    from grb_check.attacks.threat import verify  # imports torch
-    from grb_check.failures.replay import replaying
-
-    with replaying(evaluator, subject, source, saved.case, repeat.seed) as replay:
-        verify(repeat.perturbation, replay.graph, replay.threat)
-        after = replay.accuracy(replay.after(repeat.perturbation))
-        same = replay.model.weights == repeat.weights
-        return _ReplayedRepeat(repeat, replay.accuracy(replay.before), after, same)
-
-
-def _opening(saved: Evidence, model: SavedModel, device: str) -> Iterator[str]:
-    yield f"{saved.case.id} of {model.name}, {count(len(saved.repeats), 'repeat')}"
+def _opening(saved: Evidence, model: str, device: str) -> Iterator[str]:
+    yield f"{saved.case.id} of {model}, {count(len(saved.repeats), 'repeat')}"
     yield f"recorded: {saved.message}"
     now = versions()
     differing = [
@@ -317,7 +315,7 @@ def _opening(saved: Evidence, model: SavedModel, device: str) -> Iterator[str]:
         yield f"recorded with {'; '.join(differing)}"
 
 
-def _line(name: str, measured: _ReplayedRepeat) -> str:
+def _line(name: str, measured: ReplayedRepeat) -> str:
     now, then = measured.now, measured.recorded
     line = f"{name}: clean {now.clean:.1%} -> attacked {now.attacked:.1%}, drop {now.drop:.1%}"
     if measured.as_recorded:
@@ -328,7 +326,7 @@ def _line(name: str, measured: _ReplayedRepeat) -> str:
     )
 
 
-def _verdict(saved: Evidence, measured: Sequence[_ReplayedRepeat]) -> str:
+def _verdict(saved: Evidence, measured: Sequence[ReplayedRepeat]) -> str:
     """Write the result over all repeats, and return what is wrong; empty if nothing is."""
     clean = statistics.fmean(row.clean for row in measured)
     attacked = statistics.fmean(row.attacked for row in measured)
@@ -358,20 +356,18 @@ def _of_victim(repeat: SavedRepeat) -> bool:
     return repeat.method in ("adaptive", "score-based")
 
 
-def _shrink(
-    path: Path, now: Evidence, evaluator: Evaluator, subject: Subject, source: Source
-) -> None:
+def _shrink(path: Path, now: Evidence, measuring: Measuring, *, of_graphs: bool) -> None:
     # Imports torch, which a wrong command line does not need.
-    from grb_check.failures.counter_examples import NO_SINGLE_REPEAT, save_smallest, small_path
+    from grb_check.failures.counter_examples import NO_SINGLE_REPEAT, small_path
 
     try:
-        small = save_smallest(path, now, evaluator, subject, source)
+        small = measuring.ask(shrunk, now.case, (path.absolute(), now))
     except (GrbCheckError, OSError) as error:
         say(f"smallest counter-example: not found: {one_line(error)}")
         return
     if small is None:
         say(NO_SINGLE_REPEAT)
         return
-    what = "graph" if source.of_graphs else "node"
+    what = "graph" if of_graphs else "node"
     say(counter_example.summary(small), *counter_example.lines(small, what))
     say(f"kept as {small_path(path)}")

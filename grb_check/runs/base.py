@@ -7,12 +7,10 @@ there. What is found is stored under the digest of the revision's files.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -33,17 +31,16 @@ from grb_check.gate.baselines.uncompared import USER_TESTS
 from grb_check.runs.inputs import Inputs
 from grb_check.runs.measuring import Measuring, Terminal
 from grb_check.runs.resume import packages_digest
+from grb_check.runs.revision_copy import RevisionCopy
 from grb_check.runs.revision_steps import absent, foreign
 from grb_check.runs.start import calls_for
 from grb_check.runs.tasks import ModelOnDataset
-from grb_check.runs.workers.processes import WorkerPlace
 from grb_check.settings.selecting import source_of
-from grb_check.settings.settings import DatasetSpec, RunSettings
+from grb_check.settings.settings import RunSettings
 from grb_check.store.place import open_store
 from grb_check.store.store import Store
 from grb_check.user_code.revisions import (
     Revision,
-    belongs_to,
     not_of,
     remove_stale,
     working_digest,
@@ -194,16 +191,15 @@ def _measured(
         UsageError: something was imported that is not of the base.
     """
     with worktree(revision) as folder:
-        copy = _Copy(revision.top.resolve(), folder)
+        copy = RevisionCopy(revision.top.resolve(), folder)
         there = copy.settings(settings)
-        place = WorkerPlace(cwd=str(copy.path(cwd)), path=tuple(copy.search_path(settings)))
         tasks = sum(wanted.repeats for group in groups.values() for wanted in group)
 
         def model_of(case: Case) -> ModelOnDataset:
             return ModelOnDataset(there.model(case.model), source_of(there, case.dataset))
 
         shown = None if terminal is None else _AtBase(terminal, f"base {revision}")
-        calls = calls_for(there, tasks, place)
+        calls = calls_for(there, tasks, copy.place(cwd, settings))
         measuring = Measuring(calls, there, model_of, shown, warn=_not_of_this_run)
         with closing(measuring):
             result = {
@@ -249,53 +245,6 @@ def _group(
         last = "\n".join(str(error).splitlines()[-LAST:])
         return f"{USER_TESTS if of_tests else model.target}: no figures at {revision}: {last}"
     return entries
-
-
-@dataclass(frozen=True)
-class _Copy:
-    """The files of the base: `folder` is a copy of the repository `top`."""
-
-    top: Path
-    folder: Path
-
-    def path(self, path: Path) -> Path:
-        """The same place in the copy; the path itself outside the repository."""
-        path = path.resolve()
-        inside = path.is_relative_to(self.top)
-        return self.folder / path.relative_to(self.top) if inside else path
-
-    def existing(self, path: str) -> str:
-        """The same place in the copy, if there is something, else that of the working tree."""
-        moved = self.path(Path(path))
-        return str(moved if moved.exists() else Path(path).resolve())
-
-    def settings(self, settings: RunSettings) -> RunSettings:
-        """The same settings; files of data are those of the base where it has them."""
-        execution = replace(settings.execution, digests={}, resume=False)
-        return replace(
-            settings,
-            data=tuple(map(self.existing, settings.data)),
-            datasets=tuple(map(self.dataset, settings.datasets)),
-            execution=execution,
-        )
-
-    def dataset(self, spec: DatasetSpec) -> DatasetSpec:
-        """The same dataset, of the base where it has its files."""
-        name, equals, path = spec.given.rpartition("=")
-        if not os.path.isabs(path):
-            return spec
-        return replace(spec, given=f"{name}{equals}{self.existing(path)}")
-
-    def search_path(self, settings: RunSettings) -> list[str]:
-        """The `sys.path` there: directories of the repository in the copy, first."""
-        entries = [Path(entry) for entry in sys.path if entry]
-        for model in settings.models:
-            spec = find_spec(model.target.partition(":")[0].partition(".")[0])
-            locations = (spec and spec.submodule_search_locations) or ()
-            entries += [Path(location).parent for location in locations]
-        inside = [entry for entry in entries if belongs_to(self.top, entry)]
-        moved = dict.fromkeys(str(self.path(entry)) for entry in inside)
-        return [*moved, *(str(entry) for entry in map(Path, sys.path) if entry not in inside)]
 
 
 @dataclass(frozen=True)
