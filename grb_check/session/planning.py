@@ -21,9 +21,9 @@ from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.comparison_models import Boards
 from grb_check.runs.inputs import Inputs, boards_of, open_inputs, recorded_durations
 from grb_check.session.collection import MARK, names_files_only, take_node_ids
+from grb_check.session.options_in_two_words import refuse_options_in_two_words
 from grb_check.session.plugin_hooks import pass_settings, registered_names
 from grb_check.session.pytest_private import captured, is_worker
-from grb_check.session.split_paths import refuse_split_paths
 from grb_check.settings import pytest_options
 from grb_check.settings.judging import check_expected_failures, check_thresholds
 from grb_check.settings.options import COMMAND_LINE
@@ -78,7 +78,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     Raises:
         UsageError, DataError: an option or ini value is wrong.
     """
-    refuse_split_paths(config)
+    refuse_options_in_two_words(config)
     names = registered_names(config)
     node_ids = take_node_ids(config)
     invocation_dir = config.invocation_params.dir

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grb_check.errors import UsageError
-from grb_check.session.split_paths import refuse_split_paths
+from grb_check.session.options_in_two_words import refuse_options_in_two_words
 
 INI = {"": "", "pytest.ini": "[pytest]\n"}
 # The word, and the directory whose ini file pytest may find because of it.
@@ -66,7 +66,7 @@ def test_a_word_is_refused_if_and_only_if_it_changes_what_pytest_chooses(
         joined = [f"--grb-store={others[1]}"] if others[:1] == ("--grb-store",) else others
         same = chosen(split) == chosen(tree.parseconfig(*joined, f"--grb-baseline={word}"))
         try:
-            refuse_split_paths(split)
+            refuse_options_in_two_words(split)
         except UsageError:
             refused.append((of_root, of_word, others))
             assert not same, refused[-1]
@@ -83,4 +83,4 @@ def test_arguments_in_a_file_are_arguments_too(tree: pytest.Pytester) -> None:
     Path("kept", "pytest.ini").write_text("[pytest]\n")
     Path("args.txt").write_text("--grb-data\nkept\n")
     with pytest.raises(UsageError, match=r"--grb-data kept: .*ini file instead of none; write --"):
-        refuse_split_paths(tree.parseconfig("@args.txt"))
+        refuse_options_in_two_words(tree.parseconfig("@args.txt"))

@@ -20,7 +20,7 @@ from grb_check.settings.options import OPTIONS
 _WITH_VALUE: Final = {option.flag for option in OPTIONS if option.metavar}
 
 
-def refuse_split_paths(config: pytest.Config) -> None:
+def refuse_options_in_two_words(config: pytest.Config) -> None:
     """Refuse `--grb-data DIR` in two words where that changes the run.
 
     pytest chooses its root directory and ini file before it knows the options of plugins, and so
