@@ -16,8 +16,9 @@ from grb_check.errors import ModelError
 from grb_check.evaluation.feature_scale import check_scale
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.gradients.victim import Victim
-from grb_check.training.building import build_victim, check_built
+from grb_check.training.building import adjacency_is_open, build_victim, check_built
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adjacency import AdjacencyRule
 from grb_check.victims.subject import Subject
 from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, module_of
 
@@ -40,6 +41,7 @@ class TrainedVictims:
         self._built: dict[tuple[object, int], object] = {}  # not trained yet
         self._modules: list[object] = []  # made by factories, kept so that no id is used twice
         self._victims: dict[tuple[object, int], TrainedModel | ModelError] = {}
+        self._adjacencies: dict[object, AdjacencyRule] = {}  # chosen for models of `(x, adj)`
 
     def build(self, subject: Subject, seed: int) -> object:
         """Return what the factory makes for this seed; it is called once.
@@ -91,7 +93,11 @@ class TrainedVictims:
                     name=subject.name,
                     seed=seed,
                     device=self._device,
+                    adj=self._adjacency(subject, built, seed),
                 )
+                adj = victim.adapter.convention.adj
+                if isinstance(adj, str):
+                    self._adjacencies[subject.key] = adj
                 uncalled = _copy(victim, seed)
                 predicted = predict(victim, self._dataset.graph, seed)
                 pretrained = _trained_already(built) or _untrainable(built)
@@ -116,8 +122,15 @@ class TrainedVictims:
                 warning.message, warning.category, warning.filename, warning.lineno
             )
 
+    def _adjacency(self, subject: Subject, built: object, seed: int) -> AdjacencyRule | None:
+        """The rule for the argument `adj` that the first repeat has chosen, if one is to be."""
+        if subject.key not in self._adjacencies and seed and adjacency_is_open(built, subject.name):
+            self.get(subject, 0)
+        return self._adjacencies.get(subject.key)
+
     def _retrained(self, subject: Subject, seed: int, dataset: AnyDataset) -> TrainedModel:
         victims = TrainedVictims(dataset, self._source, self._device)
+        victims._adjacencies = self._adjacencies
         victims._modules = list(self._modules)  # whose ids are compared; its own one can go
         return victims.get(subject, seed)
 

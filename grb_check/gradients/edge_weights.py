@@ -27,6 +27,7 @@ from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adjacency import MOST_DENSE_NODES
 from grb_check.victims.conventions import Adapter, Role
 from grb_check.victims.probed import Probed
 from grb_check.victims.sparse import coo_matrix, csr_layout, with_long_indices, with_values
@@ -36,7 +37,6 @@ MatrixOf = Callable[[Tensor], object]  # weights float [e] -> argument of the mo
 # Symmetric and by rows or columns; (-1, -1) is GRB's RobustGCN; (0, 0) normalises nothing.
 _EXPONENTS: Final = ((-0.5, -0.5), (-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (0.0, 0.0))
 _TOLERANCE: Final = 1e-5  # relative, of entries in float32
-MOST_DENSE_NODES: Final = 10_000  # 400 MB a matrix
 TRIAL_NODES: Final = 300  # at most; whole graphs up to this size
 TRIAL_PAIRS: Final = 40
 DRAWN: Final = 5000  # pairs from which those of the trial are taken, half of them edges if possible

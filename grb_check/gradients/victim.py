@@ -24,7 +24,7 @@ from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
 from grb_check.gradients.injected_rows import injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.recorded_layers import recorded_trials
-from grb_check.victims.checks import check_output
+from grb_check.victims.checks import DIVERGED, check_output
 from grb_check.victims.conventions import Adapter
 from grb_check.victims.receptive_field import receptive_hops, receptive_part
 
@@ -297,6 +297,7 @@ class Victim:
             rows=rows,
             columns=self.num_classes,
             one_for=self.adapter.one_for,
+            advice=DIVERGED,
         )
         for what, given in (("features", features), ("edge weights", weights)):
             needed = given is not None and given.requires_grad and torch.is_grad_enabled()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,11 +16,19 @@ from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 from grb_check.datasets.views import HIDDEN, training_view, validation_view
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
+from grb_check.training.adjacency_choice import (
+    best_in_training,
+    best_of_trained,
+    needs_dense,
+    with_rule,
+)
+from grb_check.training.copies import copy_of
 from grb_check.training.graphs import train_on_graphs
-from grb_check.training.nodes import TrainingSettings, train
+from grb_check.training.nodes import TrainingRun, TrainingSettings, train
 from grb_check.training.probe import probe
 from grb_check.user_code.calls import users_code
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adjacency import AdjacencyRule
 from grb_check.victims.checks import (
     check_has_values,
     check_no_state_kept,
@@ -29,14 +37,17 @@ from grb_check.victims.checks import (
     check_takes_batch,
     returns_probabilities,
     warn_of_assumed_encoder,
+    warn_of_dense_adjacency,
     warn_of_ignored_structure,
     warn_of_probabilities,
     warn_of_random_forward,
     warn_of_training_mode,
+    warn_of_training_step,
 )
 from grb_check.victims.conventions import Adapter, Convention, detect_convention
 from grb_check.victims.edge_attributes import EdgeAttributes, edge_attributes
 from grb_check.victims.probed import probed_adapter
+from grb_check.victims.single_output import SingleOutput, kind_of_single
 from grb_check.victims.wrappers import (
     Encoder,
     SelfTrained,
@@ -71,6 +82,18 @@ def check_built(built: object, dataset: AnyDataset, name: str) -> None:
     _plan(built, dataset, name)
 
 
+def adjacency_is_open(built: object, name: str) -> bool:
+    """Return whether what a factory returned takes `adj` and does not say how it is normalised."""
+    marked = built.module if isinstance(built, _MARKS) else built
+    module = module_of(built)
+    if not isinstance(module, nn.Module):
+        return False
+    given = marked.convention if isinstance(marked, Wrapped) else None
+    method = _method(built, module)
+    convention = given or detect_convention(module, method, name)
+    return Adapter(module, name, convention, method).adjacency_is_open
+
+
 def build_victim(
     built: object,
     dataset: AnyDataset,
@@ -78,6 +101,7 @@ def build_victim(
     name: str,
     seed: int,
     device: torch.device,
+    adj: AdjacencyRule | None = None,
 ) -> Victim:
     """Train or probe what a factory returned, freeze it and check it.
 
@@ -87,6 +111,8 @@ def build_victim(
         name: of the model, for messages.
         seed: of the global random states while the user's code runs.
         device: of the model.
+        adj: the rule for the argument `adj` of a model that does not say which; None for that under
+            which it is best on the validation nodes, see `adjacency_choice`.
 
     Raises:
         ModelError: `built` is none of these; or the module raises, returns an invalid output,
@@ -109,17 +135,21 @@ def build_victim(
         )
         columns = None if encodes else dataset.num_classes
         late = plan.fit is not None and not _answers(adapter, view, seed)
+        if adj is not None and adapter.adjacency_is_open:
+            adapter = with_rule(adapter, adj)
         if not late:
-            _check_called(adapter, view, seed, columns)
+            adapter = _checked_call(adapter, view, dataset, seed, columns)
         if plan.fit is not None:
             given = training_view(dataset).to(device)
             run_training(plan.fit, given, lambda: validation_view(dataset).to(device), name)
             _on_device(module, name, device)
-            if late:
-                _check_called(adapter, view, seed, columns)
+            if late or adapter.single is not None:
+                adapter = _checked_call(replace(adapter, single=None), view, dataset, seed, columns)
         elif not plan.finished:
-            _train_in_harness(adapter, dataset, seed=seed, device=device)
-        freeze(module)
+            adapter = _trained_in_harness(adapter, dataset, seed=seed, device=device)
+        freeze(adapter.module)
+        if adapter.adjacency_is_open and not encodes:
+            adapter = best_of_trained(adapter, dataset, seed=seed, device=device)
         trained = _with_probe(adapter, dataset, device) if encodes else adapter
     victim = _checked_victim(Victim(trained, dataset.num_classes), view, seed)
     if isinstance(dataset, GraphDataset):
@@ -149,13 +179,21 @@ def _trial_view(dataset: AnyDataset) -> Data:
     return view
 
 
-def _train_in_harness(
+def _trained_in_harness(
     adapter: Adapter, dataset: AnyDataset, *, seed: int, device: torch.device
-) -> None:
-    if isinstance(dataset, GraphDataset):
-        train_on_graphs(adapter, dataset, seed=seed, device=device)
-    else:
-        train(adapter, dataset, TrainingSettings(), seed=seed, device=device)
+) -> Adapter:
+    """Train a module; one whose `adj` is open under each rule, of which the best counts."""
+    warn_of_training_step(adapter.module, adapter.name)
+
+    def run(tried: Adapter) -> TrainingRun:
+        if isinstance(dataset, GraphDataset):
+            return train_on_graphs(tried, dataset, seed=seed, device=device)
+        return train(tried, dataset, TrainingSettings(), seed=seed, device=device)
+
+    if adapter.adjacency_is_open:
+        return best_in_training(adapter, run)
+    run(adapter)
+    return adapter
 
 
 def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
@@ -170,10 +208,7 @@ def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
             f"probe), grb_check.Trained(module), grb_check.SelfTrained(module, fit), "
             f"grb_check.Encoder(module) or grb_check.wrap(module, forward=...)"
         )
-    method = "forward"
-    classifies = isinstance(built, (Trained, SelfTrained))
-    if not classifies and callable(getattr(module, "encode", None)):
-        method = "encode"
+    method = _method(built, module)
     fit = None
     if isinstance(built, Encoder):
         fit = built.pretrain
@@ -192,6 +227,11 @@ def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
     if isinstance(dataset, GraphDataset):
         check_takes_batch(Adapter(module, name, convention, method))
     return _Plan(module, convention, method, finished, fit)
+
+
+def _method(built: object, module: nn.Module) -> str:
+    classifies = isinstance(built, (Trained, SelfTrained))
+    return "encode" if not classifies and callable(getattr(module, "encode", None)) else "forward"
 
 
 def _check_attributes(dataset: AnyDataset, name: str, *, encodes: bool) -> None:
@@ -221,7 +261,7 @@ def _module_to_train(built: object, plan: _Plan, name: str) -> nn.Module:
         warn_of_training_mode(plan.module, name)
     else:
         warn_of_assumed_encoder(name)
-    return _copy_of(plan.module)
+    return copy_of(plan.module)
 
 
 def _on_device(module: nn.Module, name: str, device: torch.device) -> nn.Module:
@@ -239,22 +279,31 @@ def _checked_fit(built: SelfTrained, name: str) -> Callable[..., object]:
     return built.fit
 
 
-def _copy_of(module: nn.Module) -> nn.Module:
-    """Return a copy, so that freezing does not change the user's model; itself if that fails."""
-    try:
-        return copy.deepcopy(module)
-    except Exception:  # anything that a user's attribute raises; check_no_state_kept reports it
-        return module
-
-
-def _check_called(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
+def _checked_call(
+    adapter: Adapter, view: Data, dataset: AnyDataset, seed: int, columns: int | None
+) -> Adapter:
+    """Check calls of a model; return it with what is known of its matrix and its output."""
+    if needs_dense(adapter, view, dataset.num_nodes, seed):
+        warn_of_dense_adjacency(adapter.name)
+        adapter = replace(adapter, convention=replace(adapter.convention, dense=True))
+    if columns == 2:
+        adapter = replace(adapter, single=_single(adapter, view, seed))
     check_no_state_kept(adapter, view, seed, columns)
     _dry_run(adapter, view, seed, columns)
+    return adapter
+
+
+def _single(adapter: Adapter, view: Data, seed: int) -> SingleOutput | None:
+    """The kind of the only output for each row, if the model has one alone."""
+    trial = replace(adapter, module=copy_of(adapter.module))
+    with suppress(ModelError), evaluating(trial.module), isolated_randomness(seed), torch.no_grad():
+        return kind_of_single(trial(view.x, view.edge_index), adapter.rows(view.x.shape[0]))
+    return None
 
 
 def _answers(adapter: Adapter, view: Data, seed: int) -> bool:
     """Return whether a module that trains itself can be called before its training."""
-    trial = replace(adapter, module=_copy_of(adapter.module))
+    trial = replace(adapter, module=copy_of(adapter.module))
     try:
         with isolated_randomness(seed), torch.no_grad():
             trial(view.x, view.edge_index)
@@ -274,6 +323,7 @@ def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> No
         rows=adapter.rows(view.x.shape[0]),
         columns=columns,
         one_for=adapter.one_for,
+        edge_index=view.edge_index,
     )
 
 

@@ -16,7 +16,7 @@ from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.training.graph_unions import Graphs, graphs_of, mini_batches
 from grb_check.training.nodes import TrainingRun, TrainingSettings, accuracy_and_loss, descend
-from grb_check.victims.checks import check_output
+from grb_check.victims.checks import DIVERGED, check_output
 from grb_check.victims.conventions import Adapter
 from grb_check.victims.edge_attributes import edge_attributes
 
@@ -69,6 +69,7 @@ def train_on_graphs(
             rows=bound.rows(part.x.shape[0]),
             columns=dataset.num_classes,
             one_for=bound.one_for,
+            advice=DIVERGED,
         )
 
     def loss_of() -> Tensor:

@@ -17,7 +17,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.checks import check_nothing_cached, check_output
+from grb_check.victims.checks import DIVERGED, check_nothing_cached, check_output
 from grb_check.victims.conventions import Adapter, detect_convention
 from grb_check.victims.wrappers import Wrapped, evaluating
 
@@ -363,7 +363,13 @@ def logits_on(adapter: Adapter, view: Data, num_classes: int, when: str) -> Call
     forward = adapter.on_topology(view.edge_index, rows)
     called = f"{adapter.convention} {when}"
     return lambda: check_output(
-        forward(view.x), name=adapter.name, called=called, rows=rows, columns=num_classes
+        forward(view.x),
+        name=adapter.name,
+        called=called,
+        rows=rows,
+        columns=num_classes,
+        edge_index=view.edge_index,
+        advice=DIVERGED,
     )
 
 

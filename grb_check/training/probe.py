@@ -16,6 +16,7 @@ from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import ModelError
 from grb_check.victims.checks import (
+    DIVERGED,
     check_output,
 )
 from grb_check.victims.conventions import Adapter
@@ -129,6 +130,8 @@ def _embedded(
         rows=bound.rows(view.x.shape[0]),
         columns=None,
         one_for=bound.one_for,
+        edge_index=view.edge_index,
+        advice=DIVERGED,
     )
     rows = view.get(mask)
     counting = slice(None) if rows is None else rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Mapping
 from typing import Final
 
 import torch
@@ -13,8 +14,10 @@ from torch_geometric.nn import MessagePassing
 
 from grb_check.errors import ModelError, count
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adjacency import AdjacencyRule
 from grb_check.victims.conventions import FIXED_SIZE, Adapter
 
+DIVERGED: Final = "; if its training diverges, lower the learning rate"
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _KEEPS_STATE = (
     "model {} keeps state between calls: its output on a graph depends on the previous graph"
@@ -53,6 +56,14 @@ class StructureIgnoredWarning(ModelWarning):
     """The output does not depend on the edges."""
 
 
+class AdjacencyWarning(ModelWarning):
+    """What a model called as (x, adj) gets was chosen by the harness."""
+
+
+class TrainingStepWarning(ModelWarning):
+    """A model has a training of its own that the harness does not call."""
+
+
 def check_output(
     output: object,
     *,
@@ -61,6 +72,8 @@ def check_output(
     rows: int,
     columns: int | None,
     one_for: str = "node",
+    edge_index: Tensor | None = None,
+    advice: str = "",
 ) -> Tensor:
     """Return the output of a model if it is a finite float tensor [rows, columns].
 
@@ -71,6 +84,8 @@ def check_output(
         rows: expected rows.
         columns: expected columns; None allows any number, for embeddings.
         one_for: the thing that one row is for, `node` or `graph`.
+        edge_index: int64 [2, e] of the call, to tell nodes without edges.
+        advice: on numbers that are not finite, such as `DIVERGED`.
 
     Raises:
         ModelError: it is anything else.
@@ -105,12 +120,23 @@ def check_output(
         )
     finite = torch.isfinite(output)
     if not finite.all():
-        bad = int((~finite).any(dim=1).sum())
+        bad = (~finite).any(dim=1)
+        if edge_index is not None and one_for == "node" and _without_edges(bad, edge_index):
+            advice = (
+                ", all of them of nodes without edges; a mean or a normalisation by hand divides "
+                "by their degree, which is 0: clamp it to at least 1"
+            )
         raise ModelError(
-            f"model {name}: {expected}, got NaN or infinity in {bad} of {count(rows, 'row')}; "
-            f"if its training diverges, lower the learning rate"
+            f"model {name}: {expected}, got NaN or infinity in {int(bad.sum())} of "
+            f"{count(rows, 'row')}{advice}"
         )
     return output if type(output) is Tensor else output.as_subclass(Tensor)
+
+
+def _without_edges(nodes: Tensor, edge_index: Tensor) -> bool:
+    """Return whether all of these nodes, bool [N], have no edge."""
+    degrees = torch.bincount(edge_index.flatten(), minlength=nodes.numel())
+    return not bool(degrees.to(nodes.device)[nodes].any())
 
 
 def _without_values(output: Tensor) -> str:
@@ -223,6 +249,42 @@ def warn_of_assumed_encoder(name: str) -> None:
     )
 
 
+def warn_of_training_step(module: nn.Module, name: str) -> None:
+    """Warn if the harness trains a module that has a training step of its own."""
+    if callable(getattr(module, "training_step", None)):
+        _warn(
+            TrainingStepWarning,
+            f"model {name} has a training_step, which is not used: its forward was trained with "
+            f"cross-entropy by the harness; return grb_check.SelfTrained(module, fit), where "
+            f"fit(data) trains it, as in docs/how-to/model.md",
+        )
+
+
+def warn_of_chosen_adjacency(
+    name: str, rule: AdjacencyRule, accuracies: Mapping[AdjacencyRule, float | None]
+) -> None:
+    """Warn that a rule was chosen by validation accuracies, None if the model failed."""
+    told = ", ".join(
+        f"{tried} {'failed' if accuracy is None else f'{accuracy:.1%}'}"
+        for tried, accuracy in accuracies.items()
+    )
+    _warn(
+        AdjacencyWarning,
+        f"model {name} is called as (x, adj), and adj is {rule!r}, which is best on the validation "
+        f"nodes ({told}); say which it was made for: grb_check.wrap(module, forward='x, adj', "
+        f"adj={rule!r}), or give it a method adj_norm_func",
+    )
+
+
+def warn_of_dense_adjacency(name: str) -> None:
+    """Warn that a model gets a dense matrix."""
+    _warn(
+        AdjacencyWarning,
+        f"model {name} fails with a sparse matrix adj, and gets a dense one, with 4 bytes for each "
+        f"pair of nodes",
+    )
+
+
 def warn_of_random_forward(adapter: Adapter, view: Data, seed: int) -> bool:
     """Return whether two calls in a row differ, and warn if they do.
 
@@ -298,6 +360,7 @@ def _called(adapter: Adapter, view: Data, edge_index: Tensor, columns: int | Non
         rows=rows,
         columns=columns,
         one_for=adapter.one_for,
+        edge_index=edge_index,
     )
 
 

@@ -16,10 +16,15 @@ from torch_geometric.data import Batch, Data
 
 from grb_check.errors import ModelError, UsageError
 from grb_check.user_code.calls import restored_after_forward, short_traceback
+from grb_check.victims.adjacency import AdjacencyRule, adjacency_matrix
 from grb_check.victims.edge_attributes import EdgeAttributes
+from grb_check.victims.foreign_forwards import refuse_foreign
 from grb_check.victims.receptive_field import is_patched
+from grb_check.victims.single_output import SingleOutput, kind_of_single, two_columns
 from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices
 
+# In messages of torch about operands of different types.
+_OF_DTYPES: Final = ("dtype", "Double", "Half", "BFloat16", "scalar type")
 FIXED_SIZE: Final = (
     "; a model must answer for graphs of any number of nodes: it is trained on a part of the "
     "graph, and attacks add nodes, so that an embedding of node ids has no row for some"
@@ -52,9 +57,13 @@ def hint(module: nn.Module, error: BaseException) -> str:
     text = str(error)
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return ""
-    double = any(parameter.dtype == torch.float64 for parameter in module.parameters())
-    if double and any(word in text for word in ("dtype", "Double", "scalar type")):
-        return "\nits parameters are float64, and features are float32: call module.float()"
+    dtypes = {parameter.dtype for parameter in module.parameters() if parameter.is_floating_point()}
+    others = sorted(str(dtype).removeprefix("torch.") for dtype in dtypes - {torch.float32})
+    if others and any(word in text for word in _OF_DTYPES):
+        return (
+            f"\nits parameters are {' and '.join(others)}, and features are float32: call "
+            f"module.float()"
+        )
     if "cuda" in text.lower():
         return "\nleave the device to the harness: no .cuda(), and new tensors on x.device"
     embeds = any(isinstance(submodule, nn.Embedding) for submodule in module.modules())
@@ -73,12 +82,17 @@ class Convention:
         weight_name: the optional parameter for edge weights, or None.
         batch_name: the optional parameter for the graph of each node, or None.
         attribute_name: the optional parameter for attributes of edges, or None.
+        adj: how the argument `adj` is made of the adjacency: by a rule, or by a function of it as a
+            scipy sparse matrix; None for `module.adj_norm_func`, or the adjacency as it is.
+        dense: whether `adj` is a dense matrix.
     """
 
     arguments: tuple[tuple[str | None, Role], ...]
     weight_name: str | None = None
     batch_name: str | None = None
     attribute_name: str | None = None
+    adj: AdjacencyRule | Callable[..., object] | None = None
+    dense: bool = False
 
     def __str__(self) -> str:
         roles = ", ".join(role for _, role in self.arguments)
@@ -127,7 +141,8 @@ def parse_convention(text: str) -> Convention:
 def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
     """Return the convention that the parameter names of a method imply.
 
-    It is `(x, edge_index)` for a method without a signature, or with `*args` and `**kwargs` only.
+    It is `(x, edge_index)` for a method without a signature, or with `*args` and `**kwargs` only,
+    unless the module is around another one, whose convention counts then.
 
     Raises:
         ModelError: a required parameter has a name from which no role follows.
@@ -140,7 +155,9 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
     named = [p for p in parameters if p.kind not in variadic]
     required = [p.name for p in named if p.default is p.empty]
     if not required and len(named) < len(parameters):
-        return PLAIN
+        inner = getattr(module, "module", None)  # of AveragedModel, DataParallel and their kind
+        return detect_convention(inner, method, name) if isinstance(inner, nn.Module) else PLAIN
+    refuse_foreign(module, getattr(module, method), required, name)
     roles = _required_roles(required)
     for p in named:
         role = _role(p.name)
@@ -217,6 +234,8 @@ class Adapter:
             graphs. Any other number of nodes than N is taken as one graph.
         within: gives a context in which each call of the module is made.
         edge_attributes: of the graphs, for modules that take them; None if there are none.
+        single: what the module's only output for each row is, in place of one for each of two
+            classes; None if it has one for each class.
     """
 
     module: nn.Module
@@ -226,6 +245,7 @@ class Adapter:
     batch: Tensor | None = None
     within: Callable[[], AbstractContextManager[None]] = nullcontext
     edge_attributes: EdgeAttributes | None = None
+    single: SingleOutput | None = None
 
     def rows(self, num_nodes: int) -> int:
         """Return the number of rows of the output: one for each node, or for each graph."""
@@ -258,7 +278,7 @@ class Adapter:
         if plain and _has_on_topology(self.module) and not is_patched(self.module):
             prepare = cast("Callable[..., Any]", self.module.on_topology)
             fixed = self._guarded(prepare, edge_index, num_nodes)
-            return lambda x: self._guarded(fixed, x)
+            return lambda x: self._by_class(self._guarded(fixed, x))
         return self.with_graph(edge_index, num_nodes, {})
 
     def with_graph(
@@ -300,9 +320,15 @@ class Adapter:
                     f"model {self.name} changes its input in place, which would change the graph "
                     f"of all later cases; call x = x.clone() first, or set inplace=False"
                 )
-            return cast(Tensor, output)
+            return self._by_class(output)
 
         return run
+
+    def _by_class(self, output: Any) -> Tensor:
+        """The output with a column for each class; a wrong one as it is, which is checked later."""
+        if self.single is None or kind_of_single(output, int(output.numel())) is None:
+            return cast(Tensor, output)
+        return two_columns(output, self.single)
 
     def _graph_arguments(
         self, edge_index: Tensor, num_nodes: int, given: Mapping[Role, object]
@@ -339,18 +365,25 @@ class Adapter:
         return Batch(x=x, edge_index=edge_index, batch=batch, ptr=ptr, **of_edges)
 
     def adjacency(self, edge_index: Tensor, num_nodes: int) -> object:
-        """Return the argument `adj`: the adjacency, normalised by `module.adj_norm_func` if any.
+        """Return the argument `adj`, see `Convention.adj`.
 
         Raises:
-            ModelError: that function raises, or returns something other than matrices.
+            ModelError: a function of the user raises, or returns something other than matrices.
         """
-        ones = torch.ones(edge_index.shape[1], device=edge_index.device)
-        normalise = getattr(self.module, "adj_norm_func", None)
+        normalise = self.convention.adj or getattr(self.module, "adj_norm_func", None)
         if not callable(normalise):
-            return coo_matrix(edge_index[0], edge_index[1], ones, num_nodes)
+            matrix = adjacency_matrix(edge_index, num_nodes, normalise or "raw")
+            return matrix.to_dense() if self.convention.dense else matrix
         rows, columns = edge_index.cpu().numpy()
-        plain = sp.csr_matrix((ones.cpu().numpy(), (rows, columns)), shape=(num_nodes, num_nodes))
+        ones = np.ones(rows.size, np.float32)
+        plain = sp.csr_matrix((ones, (rows, columns)), shape=(num_nodes, num_nodes))
         return self._to_tensor(self._guarded(normalise, plain), edge_index.device)
+
+    @property
+    def adjacency_is_open(self) -> bool:
+        """Whether nothing says how the argument `adj` is normalised."""
+        own = callable(getattr(self.module, "adj_norm_func", None))
+        return "adj" in self.convention.roles and self.convention.adj is None and not own
 
     def _to_tensor(self, normalised: object, device: torch.device) -> object:
         if isinstance(normalised, (list, tuple)):
@@ -361,7 +394,8 @@ class Adapter:
             coo = sp.coo_matrix(normalised)
             rows, columns = (torch.from_numpy(i.astype(np.int64)) for i in (coo.row, coo.col))
             values = torch.from_numpy(coo.data.astype(np.float32))
-            return coo_matrix(rows, columns, values, coo.shape[0]).to(device)
+            matrix = coo_matrix(rows, columns, values, coo.shape[0]).to(device)
+            return matrix.to_dense() if self.convention.dense else matrix
         raise ModelError(
             f"model {self.name}: adj_norm_func returned a {type(normalised).__name__}; it must "
             f"return a scipy sparse matrix or a torch tensor, or a tuple of them"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
-from grb_check.errors import ModelError
+from grb_check.errors import ModelError, UsageError, choose
+from grb_check.victims.adjacency import ADJACENCY_RULES, AdjacencyRule
 from grb_check.victims.conventions import Convention, parse_convention
 
 
@@ -88,21 +89,41 @@ class SelfTrained:
     fit: Callable[..., object]
 
 
-def wrap(module: nn.Module, *, forward: str) -> Wrapped:
+def wrap(
+    module: nn.Module,
+    *,
+    forward: str,
+    adj: AdjacencyRule | Callable[..., object] | None = None,
+) -> Wrapped:
     """Set how a module is called, for parameter names from which it cannot be detected.
 
     Args:
         module: what the factory would return, or what `Trained`, `SelfTrained` and `Encoder` would
             hold.
         forward: the arguments by position, such as `"x, adj_t"`.
+        adj: the argument `adj`: `raw` for the adjacency as it is, `row` or `sym` for that with
+            self-loops and normalised by degrees, see `victims.adjacency`, or a function from it, a
+            scipy sparse matrix, to a matrix. None for the function `module.adj_norm_func`, and
+            without one for the rule under which the model is best on the validation nodes.
 
     Raises:
-        UsageError: `forward` names an argument that the harness cannot pass.
+        UsageError: `forward` names an argument that the harness cannot pass, or `adj` is unknown or
+            is for no argument.
         ModelError: `module` is not a module.
     """
     if not isinstance(module, nn.Module):
         raise ModelError(f"wrap() takes a torch.nn.Module, got a {type(module).__name__}")
-    return Wrapped(module, parse_convention(forward))
+    convention = parse_convention(forward)
+    if adj is None:
+        return Wrapped(module, convention)
+    if not callable(adj):
+        choose("adj", adj, ADJACENCY_RULES)
+    if "adj" not in convention.roles:
+        raise UsageError(
+            f"adj={adj!r} is for no argument of forward={forward!r}; name the argument adj there, "
+            f"or leave adj out"
+        )
+    return Wrapped(module, replace(convention, adj=adj))
 
 
 def module_of(built: object) -> object:

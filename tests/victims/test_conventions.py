@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 import torch
 from strategies import graph_of
 from torch import Tensor, nn
+from torch_geometric.data import Data
 from torch_geometric.nn import SAGEConv
 
 from grb_check.errors import ModelError
-from grb_check.victims.conventions import Adapter, parse_convention
+from grb_check.victims.conventions import Adapter, detect_convention, parse_convention
 
 GRAPH = graph_of(4, [(0, 1), (1, 2), (2, 3)], x=torch.eye(4), y=torch.zeros(4, dtype=torch.int64))
 
@@ -41,6 +43,26 @@ class Doubled(nn.Module):
         return cast(Tensor, self.lin(x))
 
 
+class Halved(Doubled):
+    def __init__(self) -> None:
+        super().__init__()
+        self.to(torch.bfloat16)
+
+
+class TakesData(nn.Module):
+    def forward(self, data: Data) -> Tensor:
+        return cast(Tensor, data.x)
+
+
+@pytest.mark.parametrize("around", [torch.optim.swa_utils.AveragedModel, nn.DataParallel])
+def test_a_module_around_another_is_called_as_that_one(around: Callable[..., nn.Module]) -> None:
+    """Its own forward takes anything."""
+    module = around(TakesData())
+    convention = detect_convention(module, "forward", "mine")
+    assert str(convention) == "(data)"
+    assert torch.equal(Adapter(module, "m", convention)(GRAPH.x, GRAPH.edge_index), GRAPH.x)
+
+
 class Embedded(nn.Module):
     """An embedding of ten nodes."""
 
@@ -54,7 +76,11 @@ class Embedded(nn.Module):
 
 @pytest.mark.parametrize(
     ("module", "advice"),
-    [(Doubled(), r"call module\.float\(\)"), (Embedded(), "an embedding of node ids has no row")],
+    [
+        (Doubled(), r"are float64, .* call module\.float\(\)"),
+        (Halved(), r"are bfloat16, .* call module\.float\(\)"),
+        (Embedded(), "an embedding of node ids has no row"),
+    ],
 )
 def test_errors_of_usual_mistakes_come_with_advice(module: nn.Module, advice: str) -> None:
     """Below the lines of the user's code."""

@@ -1,0 +1,116 @@
+"""The choice of the matrix for models called as `(x, adj)` that do not say which they need.
+
+Code of the classic kind expects a normalised adjacency with self-loops, which its data loader made.
+A model that gets another one is a weaker model than its authors meant, and ranks above sound ones
+where attacks use its adjacency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import torch
+from torch_geometric.data import Data
+
+from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
+from grb_check.datasets.views import validation_view
+from grb_check.errors import ModelError
+from grb_check.training.copies import copy_of
+from grb_check.training.nodes import TrainingRun, counted
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adjacency import ADJACENCY_RULES, MOST_DENSE_NODES, AdjacencyRule
+from grb_check.victims.checks import warn_of_chosen_adjacency
+from grb_check.victims.conventions import Adapter
+from grb_check.victims.wrappers import evaluating
+
+
+def with_rule(adapter: Adapter, rule: AdjacencyRule) -> Adapter:
+    """Return a model that gets the matrix of a rule."""
+    return replace(adapter, convention=replace(adapter.convention, adj=rule))
+
+
+def best_in_training(adapter: Adapter, train: Callable[[Adapter], TrainingRun]) -> Adapter:
+    """Return the copy of an untrained model that validates best when each rule trains one.
+
+    Args:
+        adapter: of the module, its lazy parameters initialised; it stays untrained, unless it
+            cannot be copied: then it is trained on the adjacency as it is.
+        train: trains a module in place.
+
+    Raises:
+        ModelError: it can be trained under none of the rules.
+    """
+    tried: dict[AdjacencyRule, tuple[Adapter, float]] = {}
+    reason: ModelError | None = None
+    for rule in ADJACENCY_RULES:
+        module = copy_of(adapter.module)
+        copied = with_rule(replace(adapter, module=module), rule)
+        if module is adapter.module:
+            train(copied)
+            return copied
+        try:
+            tried[rule] = copied, train(copied).accuracy
+        except ModelError as error:
+            reason = reason or error
+    if reason is not None and not tried:
+        raise reason
+    best = max(tried, key=lambda rule: tried[rule][1])
+    accuracies = {rule: tried[rule][1] if rule in tried else None for rule in ADJACENCY_RULES}
+    warn_of_chosen_adjacency(adapter.name, best, accuracies)
+    return tried[best][0]
+
+
+def best_of_trained(
+    adapter: Adapter, dataset: AnyDataset, *, seed: int, device: torch.device
+) -> Adapter:
+    """Return a trained model with the rule under which it is best on the validation nodes."""
+    accuracies = {
+        rule: _accuracy(with_rule(adapter, rule), dataset, seed=seed, device=device)
+        for rule in ADJACENCY_RULES
+    }
+    best = max(ADJACENCY_RULES, key=lambda rule: accuracies[rule] or 0.0)
+    warn_of_chosen_adjacency(adapter.name, best, accuracies)
+    return with_rule(adapter, best)
+
+
+def needs_dense(adapter: Adapter, view: Data, num_nodes: int, seed: int) -> bool:
+    """Return whether a module fails with a sparse matrix, and answers with a dense one.
+
+    Args:
+        adapter: of the module.
+        view: to call it on.
+        num_nodes: of the largest graph that it will be called on.
+        seed: of the global random states.
+    """
+    if "adj" not in adapter.convention.roles or num_nodes > MOST_DENSE_NODES:
+        return False
+    error = _error(adapter, view, seed)
+    if error is None or "sparse" not in str(error).lower():
+        return False
+    dense = replace(adapter, convention=replace(adapter.convention, dense=True))
+    return _error(dense, view, seed) is None
+
+
+def _error(adapter: Adapter, view: Data, seed: int) -> ModelError | None:
+    trial = replace(adapter, module=copy_of(adapter.module))
+    try:
+        with evaluating(trial.module), isolated_randomness(seed), torch.no_grad():
+            trial(view.x, view.edge_index)
+    except ModelError as error:
+        return error
+    return None
+
+
+def _accuracy(
+    adapter: Adapter, dataset: AnyDataset, *, seed: int, device: torch.device
+) -> float | None:
+    """The accuracy on validation nodes or graphs; None if the model fails."""
+    view = validation_view(dataset).to(device)
+    rows = slice(None) if isinstance(dataset, GraphDataset) else counted(view, "val_mask")
+    bound = replace(adapter, batch=view.get("batch"))
+    with suppress(ModelError), isolated_randomness(seed), torch.no_grad():
+        answers = bound(view.x, view.edge_index)[rows].argmax(dim=1)
+        return float((answers == view.y[rows]).float().mean())
+    return None

@@ -1,0 +1,73 @@
+"""Modules of other kinds of graphs, which are refused before they are called, with what to do."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from torch import nn
+
+from grb_check.errors import ModelError
+
+_OF_DGL: Final = (".ndata", ".edata", ".srcdata", ".update_all(", ".local_scope(", ".local_var(")
+_BLOCKS: Final = frozenset({"blocks", "mfgs", "block"})  # of DGL's samplers
+_ADJACENCIES: Final = frozenset({"adjs", "adj_list"})  # of PyG's NeighborSampler
+
+_TYPES: Final = (
+    "several types of nodes or edges (HeteroData), and the harness attacks graphs with one type of "
+    "nodes; return a module whose forward takes (x, edge_index), made of the type to classify and "
+    "the edges among its nodes"
+)
+_DGL: Final = (
+    "a graph of DGL, which the harness cannot make; return a module whose forward takes "
+    "(x, edge_index) and builds it: dgl.graph((edge_index[0], edge_index[1]), num_nodes=len(x)); "
+    "gradients by edges need layers of PyG or a parameter edge_weight"
+)
+_SAMPLES: Final = (
+    "the mini-batches of a sampler, and a model is attacked on the whole graph; return a module "
+    "whose forward takes (x, edge_index), such as its inference method, with "
+    "grb_check.SelfTrained(module, fit) if a sampler trains it"
+)
+
+
+def refuse_foreign(
+    module: nn.Module, forward: Callable[..., object], required: Sequence[str], name: str
+) -> None:
+    """Refuse a module whose arguments the harness cannot make.
+
+    Args:
+        module: returned by a factory.
+        forward: its method that will be called.
+        required: names of its parameters without a default.
+        name: of the model, for messages.
+
+    Raises:
+        ModelError: it takes graphs of several types, of DGL, or of a sampler; says what to return.
+    """
+    source = _source(forward)
+    reason = ""
+    if any(parameter.endswith("_dict") for parameter in required) or ".x_dict" in source:
+        reason = _TYPES
+    elif _takes_dgl(module, source, required):
+        reason = _DGL
+    elif _ADJACENCIES & set(required):
+        reason = _SAMPLES
+    if reason:
+        raise ModelError(f"model {name}: forward({', '.join(required)}) takes {reason}")
+
+
+def _takes_dgl(module: nn.Module, source: str, required: Sequence[str]) -> bool:
+    if _BLOCKS & set(required):
+        return True
+    graph = {"g", "graph", "bg"} & set(required)
+    layers = any(type(part).__module__.startswith("dgl.") for part in module.modules())
+    return bool(graph) and (layers or any(word in source for word in _OF_DGL))
+
+
+def _source(forward: Callable[..., object]) -> str:
+    """The text of a method; empty if it has none, as of a compiled one."""
+    try:
+        return inspect.getsource(forward)
+    except (OSError, TypeError):
+        return ""
