@@ -27,6 +27,7 @@ from grb_check.cases import counter_example
 from grb_check.cases.case import Case
 from grb_check.cli.console import complain, say
 from grb_check.datasets import Places
+from grb_check.datasets.catalogue import split_off_number
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
 from grb_check.errors import (
     BudgetError,
@@ -208,8 +209,10 @@ def _settings(options: argparse.Namespace, saved: Evidence) -> RunSettings:
     if options.grb_dataset:
         source = datasets.find(datasets.anchored(options.grb_dataset, Path.cwd()), places)
     else:
-        name, equals, where = saved.data.spec.rpartition("=")
-        source = datasets.find(f"{name}{equals}{_moved(where, saved.data.base)}", places)
+        given, number = split_off_number(saved.data.spec)
+        name, equals, where = given.rpartition("=")
+        moved = f"{name}{equals}{_moved(where, saved.data.base)}{number}"
+        source = datasets.find(moved, places)
     return RunSettings(
         models=(model,),
         datasets=(spec_of(source),),

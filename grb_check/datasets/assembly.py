@@ -16,7 +16,8 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.reading.adjacency import undirected_edges
 from grb_check.datasets.reading.npz import blocks, integers
 from grb_check.datasets.source import DataNotice, SplitRule
-from grb_check.datasets.splits import Int64Array, Split, given_split, grb_split
+from grb_check.datasets.splits import Int64Array, Split, given_split, grb_split, held_out
+from grb_check.datasets.unlabelled import NO_CLASS, labelled_nodes, without_nan
 from grb_check.errors import DataError, count
 
 
@@ -50,7 +51,8 @@ def dataset_of(
         features: raw, real [num_nodes, num_features].
         adjacency: [num_nodes, num_nodes] without stored zeros, from `matrix_of_pairs` or
             `read_matrix`; each entry stands for an edge.
-        labels: int [num_nodes], or one-hot [num_nodes, num_classes].
+        labels: int [num_nodes], or one-hot [num_nodes, num_classes]; `NO_CLASS`, or NaN among
+            floats, for nodes without a class.
         masks: the dataset's own split, None if it has none.
         split: `grb` for GRB's (`grb_split`), `given` for the masks (`given_split`), None
             for the masks if there are any, else GRB's.
@@ -60,10 +62,12 @@ def dataset_of(
         DataError: something is missing, contradictory or out of range.
 
     Warns:
-        DataNotice: the edges were repaired, or a class has no node.
+        DataNotice: the edges were repaired; a class has no node, or a node no class; or nodes were
+            held out of the training for validation.
     """
     num_nodes = features.shape[0] if features.ndim else 0
-    classes = class_numbers(labels, where)
+    classes = class_numbers(without_nan(labels, where), where)
+    labelled = labelled_nodes(classes, where)
     num_classes = check_labels(classes, num_nodes, where)
     values = check_features(features, num_nodes, where)
     if adjacency.shape[0] != num_nodes:
@@ -73,12 +77,14 @@ def dataset_of(
         )
     edges = undirected_edges(adjacency, where)
     degrees = np.bincount(edges[0], minlength=num_nodes)
+    own_training = None
     if split == "given" or (split is None and masks is not None):
-        parts = _given(masks, degrees, where)
+        parts = _given(masks, degrees, classes, where)
         origin += ", its own split"
     else:
-        parts = grb_split(degrees)
+        parts = grb_split(degrees, among=np.flatnonzero(labelled))
         origin += ", GRB's split"
+        own_training = None if masks is None else np.flatnonzero(masks.train)
     return assemble(
         name=name,
         origin=origin,
@@ -88,6 +94,7 @@ def dataset_of(
         num_classes=num_classes,
         split=parts,
         rebuilt=rebuilt,
+        own_training=own_training,
     )
 
 
@@ -144,11 +151,11 @@ def class_numbers(labels: NDArray[Any], where: str) -> Int64Array:
 
 
 def check_labels(labels: Int64Array, num_nodes: int, where: str) -> int:
-    """Return the number of classes of int64 [num_nodes] labels.
+    """Return the number of classes of int64 [num_nodes] labels, apart from `NO_CLASS`.
 
     Raises:
-        DataError: wrong length, a negative label, only one class, or a label that is not less than
-            the number of nodes.
+        DataError: wrong length, no label, only one class, or a label that is not less than the
+            number of nodes.
 
     Warns:
         DataNotice: a class between 0 and the highest has no node.
@@ -156,13 +163,10 @@ def check_labels(labels: Int64Array, num_nodes: int, where: str) -> int:
     if labels.size != num_nodes or not num_nodes:
         msg = f"{where}: {count(labels.size, 'label')}, but {count(num_nodes, 'node')}"
         raise DataError(msg)
+    labels = labels[labels != NO_CLASS]
+    if not labels.size:
+        raise DataError(f"{where}: no node has a class; classes are 0, 1, ...")
     low, high = int(labels.min()), int(labels.max())
-    if low < 0:
-        msg = (
-            f"{where}: labels range from {low} to {high}; classes start at 0, and nodes without a "
-            f"class cannot be scored: leave them out, as data.subgraph(data.y >= 0) does"
-        )
-        raise DataError(msg)
     if high >= num_nodes:
         msg = f"{where}: labels range from {low} to {high}; allowed are 0 .. {num_nodes - 1}"
         raise DataError(msg)
@@ -188,6 +192,7 @@ def assemble(
     num_classes: int,
     split: Split,
     rebuilt: bool = False,
+    own_training: Int64Array | None = None,
 ) -> Dataset:
     """Make a dataset with raw features from checked arrays.
 
@@ -200,6 +205,7 @@ def assemble(
         num_classes: number of classes.
         split: sorted node ids.
         rebuilt: see `Dataset`.
+        own_training: see `Dataset`.
     """
     graph = Data(
         x=torch.from_numpy(features),
@@ -217,11 +223,17 @@ def assemble(
         raw_feature_range=(float(features.min()), float(features.max())),
         origin=origin,
         rebuilt=rebuilt,
+        own_training=None if own_training is None else torch.from_numpy(own_training),
     )
 
 
-def _given(masks: Masks | None, degrees: Int64Array, where: str) -> Split:
+def _given(masks: Masks | None, degrees: Int64Array, classes: Int64Array, where: str) -> Split:
     if masks is None:
         raise DataError(f"{where}: has no split of its own; use --grb-split=grb")
-    train, val, test = (np.flatnonzero(mask) for mask in (masks.train, masks.val, masks.test))
+    known = classes != NO_CLASS
+    train, val, test = (
+        np.flatnonzero(mask & known) for mask in (masks.train, masks.val, masks.test)
+    )
+    if not val.size:
+        train, val = held_out(train, classes, where)
     return given_split(train, val, test, degrees, where)

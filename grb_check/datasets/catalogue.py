@@ -51,7 +51,8 @@ def find(spec: str, places: Places | None = None) -> Source:
         spec: a known name; a path to a directory or file in one of the formats, whose base name
             becomes the dataset's; `pyg:CLASS` or `pyg:CLASS/NAME`; `pkg.module:function`; `name=`
             before any of the last; or the name of a directory or file inside one of the places. A
-            known name wins over a directory of the same name in the working directory.
+            known name wins over a directory of the same name in the working directory. `#3` at the
+            end names the third of a graph's own splits.
         places: where to look, and whether to download.
 
     Raises:
@@ -77,9 +78,32 @@ def find_original(spec: str, places: Places) -> Source:
     looked: list[Source] = []
     for source in _candidates(request, places):
         if source.pending or not source.missing():
-            return replace(source, places=places, given=spec)
+            source = replace(source, places=places, given=spec)
+            return _with_split(source, request) if request.split_number else source
         looked.append(source)
     raise UsageError(_not_found(request, places, looked))
+
+
+def _with_split(source: Source, request: DatasetRequest) -> Source:
+    """Return a source of one of several splits, with its number in its name unless it has one.
+
+    Raises:
+        UsageError: datasets of this format have one split.
+    """
+    number = request.split_number
+    if not source.format.has_splits:
+        raise UsageError(
+            f"dataset {request.given!r}: #{number} names one of several splits, which masks of "
+            f"shape [nodes, splits] of a torch_geometric.data.Data are; leave it out"
+        )
+    name = source.name if request.name else f"{source.name}.{number}"
+    return replace(source, name=name, split_number=number)
+
+
+def split_off_number(spec: str) -> tuple[str, str]:
+    """Return a dataset without the number of its split, and `#NUMBER`; empty if it has none."""
+    match = re.fullmatch(r"(.+)(#[1-9]\d*)", spec, re.DOTALL)
+    return (match[1], match[2]) if match and not os.path.exists(spec) else (spec, "")
 
 
 def load(source: Source) -> Dataset:
@@ -138,18 +162,24 @@ def load_graph_set(source: Source) -> GraphSet:
 
 def anchored(spec: str, base: Path) -> str:
     """Return a dataset given as a path or `NAME=PATH` with the path made absolute."""
+    given, (spec, number) = spec, split_off_number(spec)
     name, equals, rest = spec.partition("=")
     if not (equals and NAME.fullmatch(name)):
         name, equals, rest = "", "", spec
     is_name = not equals and spec in (*known_names(), *GRAPH_SETS)
     if is_name or rest.startswith(_PREFIXES):
-        return spec
+        return given
     path = base / expanded(rest)
     is_path = _is_path(rest) or os.path.exists(path) or (equals and ":" not in rest)
-    return f"{name}{equals}{path}" if is_path else spec
+    return f"{name}{equals}{path}{number}" if is_path else given
 
 
-def _wanted(spec: str) -> DatasetRequest:
+def _wanted(given: str) -> DatasetRequest:
+    spec, number = split_off_number(given)
+    return replace(_request(spec), given=given, split_number=int(number[1:] or 0))
+
+
+def _request(spec: str) -> DatasetRequest:
     name, equals, rest = spec.partition("=")
     if re.match("https?://", spec):
         msg = (

@@ -21,7 +21,8 @@ class Dataset:
         name: the name used in case ids.
         graph: `x` float32 [num_nodes, num_features], see `features`; `edge_index` int64
             [2, 2 * num_edges], both directions of each edge, sorted by row then column, no
-            self-loop, no duplicate; `y` int64 [num_nodes].
+            self-loop, no duplicate; `y` int64 [num_nodes], `NO_CLASS` for nodes without a class,
+            which are in no part of the split.
         train: int64 [.], sorted node ids.
         val: int64 [.], sorted node ids.
         test: difficulty -> int64 [.], sorted node ids; `full` is the union of the others.
@@ -32,6 +33,8 @@ class Dataset:
         transductive: models train on the whole graph with the labels of the training nodes, instead
             of on the subgraph of the training nodes.
         features: how features were scaled: GRB's normalisation, rows that sum to 1, or as given.
+        own_training: int64 [.], the training nodes of the data's own split where another split is
+            used, on which a finished model may have been trained; None if there are none.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Dataset:
     rebuilt: bool = False
     transductive: bool = False
     features: FeatureRule = "given"
+    own_training: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:

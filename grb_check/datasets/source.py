@@ -95,12 +95,14 @@ class DatasetRequest:
         name: the part before `=`, empty if there is none.
         text: the rest: a name, a path, or anything else that a format understands.
         path: `text` as a path, None if it is not a path.
+        split_number: of the data's own splits, from 1; 0 if none is named.
     """
 
     given: str
     name: str
     text: str
     path: Path | None
+    split_number: int = 0
 
     def named(self, default: str) -> str:
         """Return the name for case ids: the user's, else the default.
@@ -130,6 +132,7 @@ class Source:
         pending: its files are downloaded or generated at the first use, or unknown before that.
         places: where it was looked for.
         given: the text that the user wrote.
+        split_number: of the data's own splits, from 1; 0 for the first.
     """
 
     name: str
@@ -140,6 +143,7 @@ class Source:
     pending: bool = False
     places: Places = field(default_factory=Places)
     given: str = ""
+    split_number: int = 0
 
     @property
     def of_graphs(self) -> bool:
@@ -245,6 +249,7 @@ class Format:
         prefix: of texts that name datasets of this format, such as `pyg:`.
         of_graphs: whether its datasets are sets of graphs.
         of_users: whether its datasets are a user's own, and no benchmark's.
+        has_splits: whether a graph can have several splits of its own.
         tells_graphs: tells which of its datasets are sets of graphs, if it has both kinds. Raises
             what `read` raises.
     """
@@ -260,6 +265,7 @@ class Format:
     prefix: str = ""
     of_graphs: bool = False
     of_users: bool = False
+    has_splits: bool = False
     tells_graphs: Callable[[Source], bool] | None = None
 
 

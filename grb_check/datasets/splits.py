@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, count
 
 GRB_SEED: Final = 42
@@ -32,7 +34,12 @@ class Split:
     full: Int64Array
 
 
-def grb_split(degrees: Int64Array, seed: int = GRB_SEED) -> Split:
+PARTS: Final = tuple(part.name for part in fields(Split))
+
+
+def grb_split(
+    degrees: Int64Array, seed: int = GRB_SEED, *, among: Int64Array | None = None
+) -> Split:
     """Return the split of the Graph Robustness Benchmark (section 4.1, "Splitting Scheme").
 
     Nodes are ranked by degree; 5 % at either end are never tested; the others are cut into three
@@ -49,10 +56,15 @@ def grb_split(degrees: Int64Array, seed: int = GRB_SEED) -> Split:
     Args:
         degrees: int64 [num_nodes].
         seed: from 0 to 2**32 - 1; the only source of randomness.
+        among: int64 [.], ascending, the nodes that have a class, which alone are split; None for
+            all nodes.
 
     Raises:
         DataError: the graph has fewer than ten nodes, so that a part would be empty.
     """
+    if among is not None and among.size < degrees.size:
+        part = grb_split(degrees[among], seed)
+        return Split(**{name: among[getattr(part, name)] for name in PARTS})
     num_nodes = degrees.shape[0]
     if num_nodes < SMALLEST_GRAPH:
         msg = (
@@ -76,6 +88,36 @@ def grb_split(degrees: Int64Array, seed: int = GRB_SEED) -> Split:
     return Split(train=train, val=val, easy=easy, medium=medium, hard=hard, full=full)
 
 
+def held_out(train: Int64Array, classes: Int64Array, where: str) -> tuple[Int64Array, Int64Array]:
+    """Divide training nodes: a tenth of each class is for validation, drawn with GRB's seed.
+
+    Args:
+        train: int64 [.], node ids.
+        classes: int64 [num_nodes].
+        where: the dataset, for messages.
+
+    Returns:
+        What is left for training, and the nodes for validation; at least one of two or more.
+
+    Warns:
+        DataNotice: says how many are held out.
+    """
+    random = np.random.RandomState(GRB_SEED)
+    of_class = [train[classes[train] == number] for number in np.unique(classes[train])]
+    drawn = [random.permutation(nodes)[: round(nodes.size / 10)] for nodes in of_class]
+    val = np.sort(np.concatenate([train[:0], *drawn]))
+    if not val.size and train.size > 1:
+        val = random.permutation(max(of_class, key=len))[:1]
+    if val.size:
+        msg = (
+            f"{where}: its own split has no validation nodes: {val.size} of its "
+            f"{count(train.size, 'training node')}, a tenth of each class, are held out of the "
+            f"training for it; add a val_mask to choose them"
+        )
+        warnings.warn(msg, DataNotice, stacklevel=2)
+    return np.setdiff1d(train, val), val
+
+
 def given_split(
     train: Int64Array, val: Int64Array, test: Int64Array, degrees: Int64Array, where: str
 ) -> Split:
@@ -95,20 +137,23 @@ def given_split(
     parts = {"training": train, "validation": val, "test": test}
     for part, nodes in parts.items():
         if not nodes.size:
-            raise DataError(f"{where}: its own split has no {part} nodes; use --grb-split=grb")
+            raise DataError(
+                f"{where}: its own split has no {part} nodes with a class; add some to its masks, "
+                f"or use --grb-split=grb for a model that is trained here"
+            )
     shared = (
         sum(nodes.size for nodes in parts.values())
         - np.unique(np.concatenate([*parts.values()])).size
     )
     if shared:
         raise DataError(
-            f"{where}: the parts of its own split share {count(shared, 'node')}; use "
-            "--grb-split=grb"
+            f"{where}: the parts of its own split share {count(shared, 'node')}; make its masks "
+            f"disjoint, or use --grb-split=grb for a model that is trained here"
         )
     if test.size < 3:
         raise DataError(
-            f"{where}: {count(test.size, 'test node')}, 3 are needed for the levels; use "
-            "--grb-split=grb"
+            f"{where}: {count(test.size, 'test node')}, 3 are needed for the levels; add some to "
+            f"its test_mask, or use --grb-split=grb for a model that is trained here"
         )
     test = np.sort(test)
     ranked = test[np.argsort(degrees[test], kind="stable")]

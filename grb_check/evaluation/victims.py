@@ -15,6 +15,7 @@ from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.feature_scale import check_scale
 from grb_check.evaluation.trained_model import TrainedModel, predict
+from grb_check.evaluation.unseen_targets import check_unseen
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import adjacency_is_open, build_victim, check_built
 from grb_check.user_code.randomness import isolated_randomness
@@ -111,6 +112,7 @@ class TrainedVictims:
                     train=partial(self._retrained, subject, seed) if trains else None,
                 )
                 if isinstance(built, Trained):
+                    check_unseen(created, self._dataset)
                     check_scale(created, self._dataset, self._source)
                 self._victims[key] = created
             except ModelError as error:

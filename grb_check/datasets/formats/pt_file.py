@@ -83,8 +83,14 @@ def read(source: Source) -> Dataset | GraphSet:
     name, where = source.name, str(path)
     if not isinstance(result, Data):
         return set_of_graphs(result, name=name, origin=f"PyG graphs in {path}", where=where)
-    origin, split = f"PyG graph in {path}", source.split
-    return dataset_of_graph(result, name=name, origin=origin, where=where, split=split)
+    return dataset_of_graph(
+        result,
+        name=name,
+        origin=f"PyG graph in {path}",
+        where=where,
+        split=source.split,
+        number=source.split_number,
+    )
 
 
 def _is_set(source: Source) -> bool:
@@ -185,4 +191,5 @@ PT_FILE: Final = Format(
     suffixes=(".pt",),
     of_users=True,
     tells_graphs=_is_set,
+    has_splits=True,
 )

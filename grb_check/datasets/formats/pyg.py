@@ -167,6 +167,7 @@ def _read_raw(source: Source, raw: RawFiles) -> Dataset | GraphSet:
         origin=origin,
         where=recipe.label,
         split=source.split,
+        number=source.split_number,
     )
 
 
@@ -232,4 +233,5 @@ PYG: Final = Format(
     prepared=_prepared,
     prefix=PREFIX,
     tells_graphs=_is_set,
+    has_splits=True,
 )

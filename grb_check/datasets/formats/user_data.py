@@ -55,7 +55,14 @@ def read(source: Source) -> Dataset | GraphSet:
     data = copy.copy(single_graph(created, where))
     if isinstance(x := data.x, (Tensor, np.ndarray)):  # which is scaled in place
         data.x = x.clone() if isinstance(x, Tensor) else x.copy()
-    return dataset_of_graph(data, name=source.name, origin=target, where=where, split=source.split)
+    return dataset_of_graph(
+        data,
+        name=source.name,
+        origin=target,
+        where=where,
+        split=source.split,
+        number=source.split_number,
+    )
 
 
 def _gives_graphs(source: Source) -> bool:
@@ -131,4 +138,5 @@ USER_DATA: Final = Format(
     files=no_files,
     of_users=True,
     tells_graphs=_gives_graphs,
+    has_splits=True,
 )

@@ -17,6 +17,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.reading.adjacency import matrix_of_pairs
 from grb_check.datasets.reading.npz import checked_shape, dense_features
 from grb_check.datasets.source import DataNotice, SplitRule
+from grb_check.datasets.unlabelled import without_nan
 from grb_check.errors import DataError, count, one_line
 
 PARTS: Final = ("train", "val", "test")
@@ -53,18 +54,20 @@ def single_graph(user_data: object, where: str) -> Data:
 
 
 def dataset_of_graph(
-    data: Data, *, name: str, origin: str, where: str, split: SplitRule | None
+    data: Data, *, name: str, origin: str, where: str, split: SplitRule | None, number: int = 0
 ) -> Dataset:
     """Make a dataset from a PyG graph for node classification.
 
     Args:
         data: `x` real [num_nodes, num_features], dense or sparse; `edge_index` int [2, e];
             `y` int [num_nodes], [num_nodes, 1] or one-hot; `train_mask`, `val_mask` and `test_mask`
-            bool [num_nodes] or [num_nodes, splits], of which the first is taken. On any device.
+            bool [num_nodes] or [num_nodes, splits]; without `val_mask` a tenth of the training
+            nodes is held out. On any device.
         name: as in case ids.
         origin: where the data came from, for reports.
         where: the same for messages.
         split: see `dataset_of`.
+        number: of the split, from 1; 0 for the first of several.
 
     Raises:
         DataError: an attribute is missing, has a wrong type, or contradicts another.
@@ -77,7 +80,8 @@ def dataset_of_graph(
         raise DataError(f"{where}: x has shape {list(features.shape)}, expected [nodes, features]")
     labels = _labels(dense_array(_given(data, "y", where), f"{where}: y"), where)
     pairs = dense_array(_given(data, "edge_index", where), f"{where}: edge_index")
-    masks, remark = _masks(data, features.shape[0], where) if split != "grb" else (None, "")
+    masks, remark = _masks(data, features.shape[0], where, number)
+    remark = "" if split == "grb" else remark
     unread = [key for key in ("edge_attr", "edge_weight") if data.get(key) is not None]
     if unread:
         msg = (
@@ -141,6 +145,7 @@ def _labels(y: NDArray[Any], where: str) -> NDArray[Any]:
         y = y[:, 0]
     if y.ndim == 1 and y.dtype.kind == "b":
         return y.astype(np.int64)
+    y = without_nan(y, f"{where}: y")
     if y.ndim == 1 and y.dtype.kind == "f":
         raise DataError(
             f"{where}: y is {y.dtype}, as for regression; classes are integers from 0 "
@@ -149,26 +154,39 @@ def _labels(y: NDArray[Any], where: str) -> NDArray[Any]:
     return y
 
 
-def _masks(data: Data, num_nodes: int, where: str) -> tuple[Masks | None, str]:
-    """Return the masks, and a remark for the origin; None if the graph has no masks."""
+def _masks(data: Data, num_nodes: int, where: str, number: int) -> tuple[Masks | None, str]:
+    """Return the masks of a split, and a remark for the origin; None if the graph has no masks."""
     keys = [f"{part}_mask" for part in PARTS]
     present = [key for key in keys if getattr(data, key, None) is not None]
     if not present:
+        if number > 1:
+            raise DataError(f"{where}: has no masks, so that it has no split {number}")
         return None, ""
-    if len(present) < len(keys):
-        absent = ", ".join(key for key in keys if key not in present)
+    absent = [key for key in keys if key not in present]
+    if absent and absent != ["val_mask"]:
         raise DataError(
-            f"{where}: has {', '.join(present)}, but no {absent}; add it, or give --grb-split=grb"
+            f"{where}: has {', '.join(present)}, but no {', '.join(absent)}; add it, or give "
+            f"--grb-split=grb for a model that is trained here"
         )
-    masks, counts = [], {1}
-    for key in keys:
+    masks = {key: np.zeros(num_nodes, dtype=np.bool_) for key in keys}
+    splits = 1
+    for key in present:
         values = dense_array(data[key], f"{where}: {key}")
         if values.ndim == 2 and values.shape[1]:
-            counts.add(values.shape[1])
-            values = values[:, 0]
-        masks.append(_mask(values, num_nodes, f"{where}: {key}"))
-    train, val, test = masks
-    remark = f" (the first of {max(counts)} splits)" if max(counts) > 1 else ""
+            splits = max(splits, values.shape[1])
+            if number > values.shape[1] > 1:
+                raise DataError(
+                    f"{where}: has {count(values.shape[1], 'split')}, and no split {number}; give "
+                    f"a number from 1 to {values.shape[1]} behind #"
+                )
+            values = values[:, min(max(number, 1), values.shape[1]) - 1]
+        masks[key] = _mask(values, num_nodes, f"{where}: {key}")
+    if number > splits:
+        raise DataError(f"{where}: has one split, and no split {number}; leave out #{number}")
+    remark = ""
+    if splits > 1:
+        remark = f" (split {max(number, 1)} of {splits}{'' if number else '; #2 names another'})"
+    train, val, test = (masks[key] for key in keys)
     return Masks(train=train, val=val, test=test), remark
 
 

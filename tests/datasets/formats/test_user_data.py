@@ -73,7 +73,7 @@ def test_first_of_several_splits_is_taken(module: ModuleType) -> None:
     many = {key: torch.stack([one[key], one[key].flip(0)], dim=1) for key in keys}
     dataset = load(module, graph(**many), split="given")
     assert dataset.fingerprint() == load(module, one, split="given").fingerprint()
-    assert "first of 2 splits" in dataset.origin
+    assert "split 1 of 2" in dataset.origin
 
 
 def test_own_data_is_read_as_it_is(module: ModuleType) -> None:
@@ -95,8 +95,8 @@ def test_own_data_without_masks_has_grbs_split(module: ModuleType) -> None:
     """And one that lacks a mask is an error that says how to have it."""
     module.data = lambda: graph(train_mask=None, val_mask=None, test_mask=None)
     assert load_dataset(find("mine=mine:data")).origin.startswith("mine:data, GRB's split")
-    module.data = lambda: graph(val_mask=None)
-    with pytest.raises(DataError, match=r"but no val_mask; add it, or give --grb-split=grb"):
+    module.data = lambda: graph(test_mask=None)
+    with pytest.raises(DataError, match=r"but no test_mask; add it, or give --grb-split=grb"):
         load_dataset(find("mine=mine:data"))
 
 
