@@ -25,7 +25,7 @@ from grb_check.attacks.registry import attack_names
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.surrogates import Ensemble, kinds_for, surrogate
-from grb_check.gradients.victim import Victim
+from grb_check.gradients.rescaled import AnyVictim
 from grb_check.user_code.randomness import derive_seed
 
 EPOCHS: Final = 300
@@ -103,8 +103,8 @@ class Arena:
     """A dataset with the trained models; further surrogates are trained when first asked for."""
 
     dataset: Dataset
-    models: dict[str, Victim]
-    members: dict[str, Victim] = field(default_factory=dict)
+    models: dict[str, AnyVictim]
+    members: dict[str, AnyVictim] = field(default_factory=dict)
 
 
 def prepare(dataset: Dataset, epochs: int) -> Arena:
@@ -130,7 +130,7 @@ def threat(
     )
 
 
-def attackers_model(arena: Arena, attack: Attack) -> Victim | Ensemble:
+def attackers_model(arena: Arena, attack: Attack) -> AnyVictim | Ensemble:
     """Return the model of a black-box attack: the surrogate GCN, or the ensemble that it names.
 
     The members beside the surrogate are trained by the package, with seeds of their own: none of
@@ -144,7 +144,7 @@ def attackers_model(arena: Arena, attack: Attack) -> Victim | Ensemble:
     return chosen[0] if len(chosen) == 1 else Ensemble(chosen)
 
 
-def _member(arena: Arena, kind: str) -> Victim:
+def _member(arena: Arena, kind: str) -> AnyVictim:
     if kind == "gcn":
         return arena.models[SURROGATE]
     seed = derive_seed("benchmark", "member", kind)
@@ -169,7 +169,7 @@ class Round:
 class Watched:
     """A victim that records when an attack uses it; everything else is the victim's own."""
 
-    victim: Victim
+    victim: AnyVictim
     rounds: list[Round] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> Any:
@@ -216,12 +216,12 @@ class Run:
 
 
 def run_attack(
-    attack: Attack, known: Data, limits: Threat, model: Victim | Ensemble, seed: int
+    attack: Attack, known: Data, limits: Threat, model: AnyVictim | Ensemble, seed: int
 ) -> Run:
     """Run an attack, watched through the first of the models that it is given, and verify it."""
     first, *others = model.members if isinstance(model, Ensemble) else (model,)
     watched = Watched(first)
-    members = (cast(Victim, watched), *others)
+    members = (cast(AnyVictim, watched), *others)
     given = Ensemble(members) if isinstance(model, Ensemble) else members[0]
     generator = torch.Generator().manual_seed(derive_seed("attack", attack.name, seed))
     begin = time.perf_counter()

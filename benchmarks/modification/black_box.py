@@ -19,7 +19,7 @@ from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.surrogates import surrogate
-from grb_check.gradients.victim import Victim
+from grb_check.gradients.rescaled import AnyVictim
 from grb_check.user_code.randomness import derive_seed
 
 SEVEN: Final = ("rnd", "flip", "dice", "nea", "stack", "fga", "pgd")
@@ -108,7 +108,7 @@ def _of_seed(dataset: Dataset, names: Sequence[str], seed: int) -> Iterator[Row]
         }
 
 
-def _gcn(dataset: Dataset, role: str, seed: int) -> Victim:
+def _gcn(dataset: Dataset, role: str, seed: int) -> AnyVictim:
     own_seed = derive_seed("benchmark", role, seed)
     return surrogate(dataset, seed=own_seed, device=torch.device("cpu"))
 

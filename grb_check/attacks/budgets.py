@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import torch
 
+from grb_check.attacks.columns import ColumnLimits, limits_of
 from grb_check.attacks.modification.shared.edge_set import degrees_of, mask_of
 from grb_check.attacks.modification.shared.removable import local_budgets
 from grb_check.attacks.names import split_budget
@@ -129,7 +130,16 @@ def _modified(
         local_budgets=None if local_budget is None else _local_budgets(dataset, local_budget),
         modified_nodes=_part(share, targets.numel()),
         feature_range=dataset.feature_range,
+        columns=_columns(dataset),
     )
+
+
+def _columns(dataset: Dataset) -> ColumnLimits | None:
+    """The limits of each column of features as given; GRB's protocol has one range for all.
+
+    (our choice: columns of data as given have units of their own)
+    """
+    return limits_of(dataset.graph.x) if dataset.features == "given" else None
 
 
 def _injected(dataset: Dataset, difficulty: str, share: float | None) -> Threat:
@@ -144,7 +154,8 @@ def _injected(dataset: Dataset, difficulty: str, share: float | None) -> Threat:
     .. math:: \text{nodes} = \tfrac{20}{268} \cdot t / c, \qquad
         \text{edges per node} = 20 \cdot c,
 
-    rounded, at least 1 node, at most t edges; features stay in the range of the dataset. A larger
+    rounded, at least 1 node, at most t edges; features stay in the range of the dataset, and each
+    column of features as given in its own. A larger
     graph thus gets fewer nodes for each target with more edges each, and always 1.5 injected edges
     per target. The rule gives grb-cora's row exactly (20 x 20, full 60 x 20); for easy it gives
     grb-citeseer 22 x 21 (published 30 x 20), grb-flickr 164 x 81 (200 x 100), grb-reddit 291 x 119
@@ -167,6 +178,7 @@ def _injected(dataset: Dataset, difficulty: str, share: float | None) -> Threat:
         injected_nodes=nodes if share is None else _part(share, targets.numel()),
         edges_per_injected_node=edges,
         feature_range=(low, high),
+        columns=_columns(dataset) if row is None else None,
     )
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.columns import ColumnLimits
 from grb_check.attacks.scenarios import INJECTION, Evasion
 from grb_check.errors import BudgetError, count
 
@@ -44,6 +45,7 @@ class Threat:
         edges_per_injected_node: injection: most edges at each of them; an edge between two injected
             nodes counts for both.
         feature_range: lowest and highest value allowed for a changed or injected feature.
+        columns: limits of each column, within that range; None if all columns have the range.
         local_budgets: int64 [N], modification: most changed edges at each node, besides the edge
             budget; a flip counts at both its ends. None for no such bound.
         modified_nodes: modification: number of target nodes whose features may change.
@@ -69,6 +71,7 @@ class Threat:
     injected_nodes: int = 0
     edges_per_injected_node: int = 0
     feature_range: tuple[float, float] = (0.0, 0.0)
+    columns: ColumnLimits | None = None
     modified_nodes: int = 0
     local_budgets: Tensor | None = None
     target_budgets: Tensor | None = None
@@ -95,6 +98,11 @@ class Threat:
             raise ValueError("an attack on single targets needs target_budgets; see threat_to_each")
         return self.target_budgets
 
+    def nearest(self, features: Tensor) -> Tensor:
+        """Return the features float [n, d] within the limits that are closest to these."""
+        within = features.clamp(*self.feature_range)
+        return within if self.columns is None else self.columns.rounded(within)
+
     def copied_to(self, device: torch.device) -> Threat:
         """Return a copy on the device that shares no memory with this one."""
         attributes = ((attribute.name, getattr(self, attribute.name)) for attribute in fields(self))
@@ -103,7 +111,8 @@ class Threat:
             for name, value in attributes
             if isinstance(value, Tensor)
         }
-        return replace(self, **tensors)
+        columns = None if self.columns is None else self.columns.to(device)
+        return replace(self, columns=columns, **tensors)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -511,6 +520,27 @@ def _verify_features(name: str, rows: Tensor, threat: Threat) -> None:
         raise BudgetError(
             f"{name}: values from {lowest:.9g} to {highest:.9g}, the limits are {low:.9g} and "
             f"{high:.9g}"
+        )
+    if threat.columns is not None:
+        _verify_columns(name, rows, threat.columns.to(rows.device))
+
+
+def _verify_columns(name: str, rows: Tensor, columns: ColumnLimits) -> None:
+    outside = ((rows < columns.low) | (rows > columns.high)).any(dim=0).nonzero().flatten()
+    if outside.numel():
+        first = int(outside[0])
+        raise BudgetError(
+            f"{name}: {count(outside.numel(), 'column')} outside of their limits; column {first} "
+            f"has values from {float(rows[:, first].min()):.9g} to "
+            f"{float(rows[:, first].max()):.9g}, its limits are {float(columns.low[first]):.9g} "
+            f"and {float(columns.high[first]):.9g}"
+        )
+    between = (columns.rounded(rows) != rows).any(dim=0).nonzero().flatten()
+    if between.numel():
+        first = int(between[0])
+        raise BudgetError(
+            f"{name}: other than whole numbers in {count(between.numel(), 'column')} that have "
+            f"whole numbers alone, first in column {first}"
         )
 
 

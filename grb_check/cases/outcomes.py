@@ -203,8 +203,11 @@ class Outcome:
 
     @property
     def unlearned(self) -> tuple[str, ...]:
-        """Names of the undefended references that have not learned the data."""
-        names = sorted(self.references.keys() & set(UNDEFENDED))
+        """Names of the references, defences apart, that have not learned the data.
+
+        They make no limit, and no figure of theirs is shown.
+        """
+        names = sorted(self.references.keys() & {*UNDEFENDED, NO_GRAPH})
         return tuple(name for name in names if not self.has_learned(name))
 
     @property
@@ -224,15 +227,19 @@ class Outcome:
 
     @property
     def no_graph(self) -> float | None:
-        """Attacked accuracy of a model that ignores the graph, in [0, 1]; None if unknown."""
-        result = self.references.get(NO_GRAPH)
-        return None if result is None else statistics.fmean(result.attacked)
+        """Attacked accuracy of a model that ignores the graph, in [0, 1].
+
+        None if it is unknown, or if that model has not learned the data.
+        """
+        if NO_GRAPH not in self.references or not self.has_learned(NO_GRAPH):
+            return None
+        return statistics.fmean(self.references[NO_GRAPH].attacked)
 
     @property
     def most_robust(self) -> tuple[str, float] | None:
-        """Title and attacked accuracy of the most robust known model; None if unknown."""
+        """Title and attacked accuracy of the most robust known model that has learned the data."""
         for name, reference in self.references.items():
-            if name not in (*UNDEFENDED, NO_GRAPH):
+            if name not in (*UNDEFENDED, NO_GRAPH) and self.has_learned(name):
                 return name, statistics.fmean(reference.attacked)
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from grb_check import datasets
 from grb_check.conformance.check import check_property
@@ -12,6 +13,7 @@ from grb_check.conformance.properties import PROPERTIES, PropertyResult, names_o
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.errors import PropertyError, choose, count
 from grb_check.evaluation.evaluator import Evaluator
+from grb_check.gradients.victim import Victim
 from grb_check.store.place import open_store
 from grb_check.victims.subject import Model, Subject, as_subject
 
@@ -94,7 +96,7 @@ def trained_model(evaluator: Evaluator, subject: Subject, source: datasets.Sourc
     """
     dataset = evaluator.dataset(source)
     return CheckedModel(
-        victim=evaluator.victim(subject, source, 0).victim,
+        victim=cast(Victim, evaluator.victim(subject, source, 0).victim),  # it is the user's
         subject=subject,
         dataset=dataset,
         of_graphs=isinstance(dataset, GraphDataset),

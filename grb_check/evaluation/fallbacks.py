@@ -32,6 +32,12 @@ from grb_check.evaluation.store_keys import describe_threat, starts_from_blends
 from grb_check.evaluation.surrogates import kinds_on
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
+from grb_check.evaluation.unit_space import (
+    from_units,
+    graph_in_units,
+    model_in_units,
+    threat_in_units,
+)
 from grb_check.user_code.randomness import isolated_randomness
 
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
@@ -132,12 +138,18 @@ def _search_blends(
     view = white_box_view(trial, model)
     threat = replace(trial.threat, targets=trial.threat.targets.to(view.x.device))
     guide = imitation(trial, model, random_ones(trial)) if imitated else model.victim
-    question = InjectionQuestion(view, threat, model.victim, guide)
+    question = InjectionQuestion(
+        graph_in_units(threat, view),
+        threat_in_units(threat),
+        model_in_units(threat, model.victim),
+        model_in_units(threat, guide),
+    )
     try:
         with isolated_randomness(trial.seed):
             result = search_injections(question, by_answers=by_answers)
     except ModelError:
         return None
+    result = from_units(trial.threat, result)
     verify(result, trial.harness.dataset.graph, trial.threat)
     return result
 

@@ -11,7 +11,7 @@ from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import DataError
 from grb_check.evaluation.surrogates import from_arrays, recipe, surrogate, to_arrays
 from grb_check.evaluation.trained_model import TrainedModel, predict
-from grb_check.gradients.victim import Victim
+from grb_check.gradients.rescaled import AnyVictim
 from grb_check.store.pack import Pack
 from grb_check.store.store import Store
 from grb_check.user_code.randomness import derive_seed
@@ -92,7 +92,7 @@ class HarnessModels:
         model = surrogate(dataset, kind=kind, seed=seed, device=self.device)
         return TrainedModel(model, predict(model, dataset.graph, seed))
 
-    def _stored(self, key: str, kind: str) -> Victim | None:
+    def _stored(self, key: str, kind: str) -> AnyVictim | None:
         arrays = self.store.load_arrays(key)
         if arrays is None:
             return None

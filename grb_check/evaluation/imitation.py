@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
+from grb_check.gradients.rescaled import AnyVictim, Rescaled, standardised
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
@@ -28,7 +29,9 @@ STEPS: Final = 200
 LEARNING_RATE: Final = 0.01
 
 
-def imitation(trial: Trial, model: TrainedModel, perturbations: Sequence[Perturbation]) -> Victim:
+def imitation(
+    trial: Trial, model: TrainedModel, perturbations: Sequence[Perturbation]
+) -> AnyVictim:
     """Return a GCN that was trained to give the model's logits.
 
     Args:
@@ -50,16 +53,22 @@ def imitation(trial: Trial, model: TrainedModel, perturbations: Sequence[Perturb
             module.on_topology(attacked_graph.edge_index, attacked_graph.x.shape[0])
             for attacked_graph in attacked
         ]
+        units = None if trial.threat.columns is None else standardised(graph.x)
+        features = [
+            attacked_graph.x if units is None else units(attacked_graph.x)
+            for attacked_graph in attacked
+        ]
         optimizer = torch.optim.Adam(module.parameters(), lr=LEARNING_RATE)
         with torch.enable_grad():
             for step in range(STEPS):
                 which = step % len(attacked)
                 optimizer.zero_grad()
-                loss = F.mse_loss(_centred(calls[which](attacked[which].x)), answers[which])
+                loss = F.mse_loss(_centred(calls[which](features[which])), answers[which])
                 torch.autograd.backward(loss)
                 optimizer.step()
     freeze(module)
-    return Victim(Adapter(module, "imitation of the model", PLAIN), answers[0].shape[1])
+    result = Victim(Adapter(module, "imitation of the model", PLAIN), answers[0].shape[1])
+    return result if units is None else Rescaled(result, units)
 
 
 def _centred(logits: Tensor) -> Tensor:

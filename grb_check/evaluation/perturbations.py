@@ -16,6 +16,7 @@ from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.registry import describe
 from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.user_attacks import UserAttack
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError
 from grb_check.evaluation.store_keys import (
@@ -27,6 +28,12 @@ from grb_check.evaluation.store_keys import (
 from grb_check.evaluation.surrogates import Ensemble, kinds_for
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trial import Trial
+from grb_check.evaluation.unit_space import (
+    from_units,
+    graph_in_units,
+    model_in_units,
+    threat_in_units,
+)
 from grb_check.store.pack import Pack, lacking
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
@@ -130,12 +137,17 @@ def _attack(trial: Trial, model: DifferentiableModel, graph: Data) -> Perturbati
         graph: that the attack is shown, and may write into.
     """
     clean = trial.harness.dataset.graph
-    on_device = _aimed(trial).copied_to(clean.x.device)  # it may write into it
+    threat = _aimed(trial).copied_to(clean.x.device)  # it may write into it
     seed = seed_of("attack", trial)
     generator = torch.Generator().manual_seed(seed)
     # A victim may draw from the global states in its forward, with dropout left on.
     with isolated_randomness(seed):
-        perturbation = perturb(trial.attack, graph, on_device, model, generator)
+        if isinstance(trial.attack, UserAttack):  # which gets the features as they are
+            perturbation = perturb(trial.attack, graph, threat, model, generator)
+        else:
+            asked = graph_in_units(threat, graph), threat_in_units(threat)
+            in_units = perturb(trial.attack, *asked, model_in_units(threat, model), generator)
+            perturbation = from_units(trial.threat, in_units)
     try:
         verify(perturbation, clean, trial.threat)
     except BudgetError as error:

@@ -152,6 +152,9 @@ def describe_threat(threat: Threat) -> str:
             threat.modified_nodes,
         )
     )
+    if threat.columns is not None:
+        columns = threat.columns
+        sizes += f" columns {digest([columns.low, columns.high, columns.step])}"
     if threat.edge_budgets is not None:
         sizes += f" {digest([threat.edge_budgets])}"
     if threat.node_budgets is not None:

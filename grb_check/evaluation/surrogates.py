@@ -18,6 +18,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, UsageError
+from grb_check.gradients.rescaled import AnyVictim, Rescaled, Standardised, standardised
 from grb_check.gradients.victim import Victim
 from grb_check.models.published import (
     GraphModel,
@@ -77,7 +78,7 @@ class Ensemble:
     Attacks with an objective of their own average that over `members` instead.
     """
 
-    members: tuple[Victim, ...]
+    members: tuple[AnyVictim, ...]
 
     @property
     def takes_edge_weight(self) -> bool:
@@ -86,7 +87,8 @@ class Ensemble:
 
     def on_graphs(self, batch: Tensor, nodes: Tensor | None = None) -> Ensemble:
         """The same for other graphs; `batch` int64 [N], ascending, is the graph of each node."""
-        return Ensemble(tuple(member.on_graphs(batch, nodes) for member in self.members))
+        members = cast(tuple[Victim, ...], self.members)  # those of sets have no other units
+        return Ensemble(tuple(member.on_graphs(batch, nodes) for member in members))
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Log-probabilities float [num_nodes, num_classes], up to a constant in each row."""
@@ -178,7 +180,9 @@ def check_kinds(attack: object, dataset: AnyDataset) -> None:
             _factory_of_graphs(dataset, kind)
 
 
-def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str = "gcn") -> Victim:
+def surrogate(
+    dataset: AnyDataset, *, seed: int, device: torch.device, kind: str = "gcn"
+) -> AnyVictim:
     """Train a model with the published hyper-parameters.
 
     Args:
@@ -197,8 +201,8 @@ def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str
             built.fit(training_view(dataset).to(device), validation_view(dataset).to(device))
         else:
             module = _untrained(dataset, kind).to(device)
-            settings = _settings(dataset, kind)
-            train(_adapter(module, kind), dataset, settings, seed=seed, device=device)
+            settings, seen = _settings(dataset, kind), _as_seen(dataset)
+            train(_adapter(module, kind), seen, settings, seed=seed, device=device)
     freeze(module)
     return _victim(module, kind, dataset)
 
@@ -211,7 +215,8 @@ def recipe(dataset: AnyDataset, kind: str) -> str:
         settings = graph_settings(cast(GraphModel, title), dataset.name)
         return _described(f"graph_{kind}", asdict(settings))
     shape = architecture(title, dataset.name) if title else {}
-    return _described(kind, shape | asdict(_settings(dataset, kind)))
+    result = _described(kind, shape | asdict(_settings(dataset, kind)))
+    return f"{result}, standardised columns" if dataset.features == "given" else result
 
 
 def _described(factory: str, settings: Mapping[str, object]) -> str:
@@ -221,14 +226,14 @@ def _described(factory: str, settings: Mapping[str, object]) -> str:
     return f"{result.described} ({words}), training v{PROTOCOL}"
 
 
-def to_arrays(victim: Victim) -> dict[str, NDArray[Any]]:
+def to_arrays(victim: AnyVictim) -> dict[str, NDArray[Any]]:
     """The parameters and buffers of a surrogate by name."""
     return {key: value.cpu().numpy() for key, value in victim.module.state_dict().items()}
 
 
 def from_arrays(
     dataset: AnyDataset, kind: str, arrays: Mapping[str, NDArray[Any]], device: torch.device
-) -> Victim:
+) -> AnyVictim:
     """Rebuild the surrogate whose arrays `to_arrays` returned.
 
     Raises:
@@ -255,11 +260,30 @@ def from_arrays(
     return _victim(module.to(device), kind, dataset)
 
 
-def _victim(module: nn.Module, kind: str, dataset: AnyDataset) -> Victim:
+def _victim(module: nn.Module, kind: str, dataset: AnyDataset) -> AnyVictim:
     adapter = _adapter(module, kind)
     if isinstance(dataset, GraphDataset):
         adapter = replace(adapter, batch=dataset.graph.batch)
-    return Victim(adapter, dataset.num_classes)
+        return Victim(adapter, dataset.num_classes)
+    result, units = Victim(adapter, dataset.num_classes), _units(dataset)
+    return result if units is None else Rescaled(result, units)
+
+
+def _units(dataset: Dataset) -> Standardised | None:
+    """The units in which the harness's models see features that are used as given."""
+    if dataset.features != "given":
+        return None
+    return standardised(dataset.graph.x[dataset.train.to(dataset.graph.x.device)])
+
+
+def _as_seen(dataset: Dataset) -> Dataset:
+    """The dataset with features as the harness's models see them."""
+    units = _units(dataset)
+    if units is None:
+        return dataset
+    graph = dataset.graph.clone()
+    graph.x = units(graph.x)
+    return replace(dataset, graph=graph)
 
 
 def _factory_of_graphs(dataset: GraphDataset, kind: str) -> Callable[[int, int, str], SelfTrained]:

@@ -13,6 +13,7 @@ from grb_check.attacks.protocol import DifferentiableModel, model_on
 from grb_check.attacks.threat import Perturbation
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.evaluation.weights import Unseen, digest_of, tensors_of
+from grb_check.gradients.rescaled import AnyVictim
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
 
@@ -36,7 +37,7 @@ class TrainedModel:
 
     def __init__(
         self,
-        victim: Victim,
+        victim: AnyVictim,
         predicted: Tensor,
         warnings: tuple[str, ...] = (),
         uncalled: Victim | None = None,

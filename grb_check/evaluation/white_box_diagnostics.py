@@ -21,6 +21,7 @@ from grb_check.evaluation.perturbations import seed_of
 from grb_check.evaluation.scores import right_after, right_before
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trial import Trial
+from grb_check.evaluation.unit_space import graph_in_units, model_in_units
 from grb_check.user_code.randomness import isolated_randomness
 
 
@@ -33,13 +34,15 @@ def gradient_doubts(
     """Findings that the gradient which the attack needs is missing, wrong, or blind to links."""
     kind = _kind(trial, [*perturbations, *(() if transferred is None else transferred[:1])])
     known, graph = victim.missing_gradients, trial.harness.dataset.graph
+    model = model_in_units(trial.threat, victim.victim)
     if kind not in known:
         targets = trial.harness.dataset.test["full"]
-        known[kind] = missing_gradients(victim.victim, graph, targets, kind)
+        in_units = graph_in_units(trial.threat, graph)
+        known[kind] = missing_gradients(model, in_units, targets, kind)
     result = [diagnostics.no_gradient(*known[kind], kind)]
     if perturbations and not perturbations[0].flip_targets.numel():
-        attacked = apply(graph, perturbations[0])
-        wrong = wrong_gradients(victim.victim, attacked, trial.threat.targets, kind)
+        attacked = graph_in_units(trial.threat, apply(graph, perturbations[0]))
+        wrong = wrong_gradients(model, attacked, trial.threat.targets, kind)
         result.append(diagnostics.wrong_gradient(wrong, kind))
     if (
         perturbations and trial.threat.batch is None and result[0] is None

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from grb_check.cases.findings import anchor
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import UNDEFENDED, Outcome
 from grb_check.cases.repeat_results import CaseResult
 from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
 from grb_check.gate.default_limit import DROP_MARGIN, DefaultLimit, default_limit
@@ -130,7 +130,8 @@ def _in_doubt(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases
     limit = _limit(outcome, gate, comparison, cases)
     default = limit.default
     if limit.value is None and not (comparison is not None and comparison.judges):
-        return len(outcome.unlearned) == 1  # other references may have learned the data
+        measured = outcome.references.keys() & {*UNDEFENDED}
+        return not outcome.undefended_references and len(measured) == 1  # others may have learned
     if default is None or outcome.clean < clean_floor(outcome, gate)[0]:
         return False
     return outcome.drop > default.drop + DROP_MARGIN

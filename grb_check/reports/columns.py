@@ -112,7 +112,7 @@ def _unlearned(outcome: Outcome) -> list[str]:
     return [
         f"{outcome.case.dataset}/{outcome.case.difficulty}: clean accuracy of {reported}, and of "
         f"the most frequent class {outcome.majority:.1%}: such a reference has learned nothing, "
-        f"and makes no limit"
+        f"makes no limit, and is not shown"
     ]
 
 

@@ -31,7 +31,7 @@ HEADER_OPTIONS: Final = (
 FEATURES: Final = {
     "grb": "features normalised as in GRB",
     "rows": "features scaled so that rows sum to 1",
-    "given": "features as given",
+    "given": "features as given, each column within its own range",
 }
 
 

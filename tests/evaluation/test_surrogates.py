@@ -34,7 +34,7 @@ from grb_check.evaluation.surrogates import (
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import Convention
 
-DATASET = community_dataset()
+DATASET = replace(community_dataset(), features="grb")
 GRAPH = DATASET.graph
 CPU = torch.device("cpu")
 KINDS = tuple(dict.fromkeys((*SURROGATES, *REFERENCES)))

@@ -182,6 +182,17 @@ def test_a_reference_that_has_learned_nothing_makes_no_limit() -> None:
     assert judge(other, Gate()).result == "fail"
 
 
+def test_a_model_without_the_graph_that_has_learned_nothing_is_no_mark() -> None:
+    """Nor is a defence; it is named beside the others that have learned nothing."""
+    model, learned, unlearned = [(0.86, 0.6)] * 6, [(0.8, 0.5)] * 6, [(0.45, 0.45)] * 6
+    case_outcome = replace(outcome(model, learned, mlp=unlearned, RGCN=unlearned), majority=0.57)
+    assert (case_outcome.no_graph, case_outcome.most_robust) == (None, None)
+    assert case_outcome.unlearned == ("mlp",)
+    other = replace(outcome(model, learned, mlp=learned, RGCN=learned), majority=0.57)
+    assert other.no_graph == pytest.approx(0.5)
+    assert other.most_robust == ("RGCN", pytest.approx(0.5))
+
+
 def test_other_references_are_measured_if_the_first_has_learned_nothing() -> None:
     """And no more than these."""
     model, unlearned = [(0.86, 0.6)] * 3, [(0.433, 0.43)] * 3

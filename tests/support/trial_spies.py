@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -25,7 +25,7 @@ from grb_check.store.store import Store
 from grb_check.victims.conventions import PLAIN, Adapter
 
 CPU = torch.device("cpu")
-DATASET = community_dataset()
+DATASET = replace(community_dataset(), features="grb")
 TARGETS = DATASET.test["easy"]
 THREAT = Threat(
     scenario="injection",

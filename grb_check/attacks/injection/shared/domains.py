@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from grb_check.attacks.columns import ColumnLimits
 from grb_check.attacks.injection.shared.steps import (
     Range,
     Scale,
@@ -49,13 +50,15 @@ class Domain(Protocol):
 
 @dataclass(frozen=True)
 class Box:
-    """All features within one range.
+    """All features within one range, and each column within its limits.
 
     Attributes:
         limits: lowest and highest value.
+        columns: limits of each column; None for none besides.
     """
 
     limits: Range
+    columns: ColumnLimits | None = None
 
     def zero_start(self, like: Tensor, nodes: int) -> Tensor:
         return zero_start(like, nodes, self.limits)
@@ -70,7 +73,8 @@ class Box:
         return l2_step(step_size, self.limits)
 
     def rounded(self, features: Tensor) -> Tensor:
-        return features.clamp(*self.limits)
+        within = features.clamp(*self.limits)
+        return within if self.columns is None else self.columns.rounded(within)
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class OneHot:
 
 def domain_of(threat: Threat) -> Domain:
     """Return the domain of the injected features of a threat."""
-    return OneHot() if threat.one_hot else Box(threat.feature_range)
+    return OneHot() if threat.one_hot else Box(threat.feature_range, threat.columns)
 
 
 def on_simplex(rows: Tensor) -> Tensor:
