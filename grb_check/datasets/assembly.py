@@ -95,6 +95,7 @@ def dataset_of(
         split=parts,
         rebuilt=rebuilt,
         own_training=own_training,
+        integers=features.dtype.kind in "iu",
     )
 
 
@@ -193,6 +194,7 @@ def assemble(
     split: Split,
     rebuilt: bool = False,
     own_training: Int64Array | None = None,
+    integers: bool = False,
 ) -> Dataset:
     """Make a dataset with raw features from checked arrays.
 
@@ -206,6 +208,7 @@ def assemble(
         split: sorted node ids.
         rebuilt: see `Dataset`.
         own_training: see `Dataset`.
+        integers: see `Dataset`.
     """
     graph = Data(
         x=torch.from_numpy(features),
@@ -224,6 +227,7 @@ def assemble(
         origin=origin,
         rebuilt=rebuilt,
         own_training=None if own_training is None else torch.from_numpy(own_training),
+        integers=integers,
     )
 
 

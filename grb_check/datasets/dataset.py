@@ -33,6 +33,8 @@ class Dataset:
         transductive: models train on the whole graph with the labels of the training nodes, instead
             of on the subgraph of the training nodes.
         features: how features were scaled: GRB's normalisation, rows that sum to 1, or as given.
+        integers: whether the features were given as whole numbers of an integer type.
+        left_out: attributes of edges of the data that models do not get.
         own_training: int64 [.], the training nodes of the data's own split where another split is
             used, on which a finished model may have been trained; None if there are none.
     """
@@ -48,7 +50,14 @@ class Dataset:
     rebuilt: bool = False
     transductive: bool = False
     features: FeatureRule = "given"
+    integers: bool = False
+    left_out: tuple[str, ...] = ()
     own_training: Tensor | None = None
+
+    @property
+    def as_integers(self) -> bool:
+        """Whether models get the features as int64, as they were given."""
+        return self.integers and self.features == "given"
 
     @property
     def num_nodes(self) -> int:

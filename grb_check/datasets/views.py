@@ -56,7 +56,7 @@ def _whole(dataset: Dataset, **masks: Tensor) -> Data:
     """Return the graph with masks made from node ids, and labels only under the masks."""
     graph = dataset.graph
     y = torch.full_like(graph.y, HIDDEN)
-    view = Data(x=graph.x.clone(), edge_index=graph.edge_index.clone(), y=y)
+    view = Data(x=_as_given(graph.x.clone(), dataset), edge_index=graph.edge_index.clone(), y=y)
     for name, nodes in masks.items():
         y[nodes.to(y.device)] = graph.y[nodes.to(y.device)]
         mask = torch.zeros(dataset.num_nodes, dtype=torch.bool)
@@ -71,4 +71,9 @@ def _induced(dataset: Dataset, nodes: Tensor) -> Data:
     edge_index, _ = subgraph(
         nodes, graph.edge_index, relabel_nodes=True, num_nodes=dataset.num_nodes
     )
-    return Data(x=graph.x[nodes], edge_index=edge_index, y=graph.y[nodes])
+    x = _as_given(graph.x[nodes], dataset)
+    return Data(x=x, edge_index=edge_index, y=graph.y[nodes])
+
+
+def _as_given(x: Tensor, dataset: Dataset) -> Tensor:
+    return x.round().long() if dataset.as_integers else x

@@ -283,7 +283,7 @@ def _as_seen(dataset: Dataset) -> Dataset:
         return dataset
     graph = dataset.graph.clone()
     graph.x = units(graph.x)
-    return replace(dataset, graph=graph)
+    return replace(dataset, graph=graph, integers=False)
 
 
 def _factory_of_graphs(dataset: GraphDataset, kind: str) -> Callable[[int, int, str], SelfTrained]:

@@ -31,7 +31,7 @@ HEADER_OPTIONS: Final = (
 FEATURES: Final = {
     "grb": "features normalised as in GRB",
     "rows": "features scaled so that rows sum to 1",
-    "given": "features as given, each column within its own range",
+    "given": "features as given",
 }
 
 
@@ -114,7 +114,9 @@ def _data(settings: RunSettings) -> list[str]:
             None: f"its own split if it has one, else {drawn}",
         }[source.split]
         learned = ", learned transductively" * (source.places.training == "transductive")
-        about = f"{FEATURES[source.features]}, {split}{learned}"
+        limits = ", attacked within each column's range"
+        by_column = source.features == "given" and not source.of_graphs
+        about = f"{FEATURES[source.features]}{limits * by_column}, {split}{learned}"
         groups.setdefault(about, []).append(source.name)
     return [
         fit_line(f"grb protocol: {', '.join(names)}: {about}") for about, names in groups.items()

@@ -86,14 +86,15 @@ def needs_dense(adapter: Adapter, view: Data, num_nodes: int, seed: int) -> bool
     """
     if "adj" not in adapter.convention.roles or num_nodes > MOST_DENSE_NODES:
         return False
-    error = _error(adapter, view, seed)
+    error = first_error(adapter, view, seed)
     if error is None or "sparse" not in str(error).lower():
         return False
     dense = replace(adapter, convention=replace(adapter.convention, dense=True))
-    return _error(dense, view, seed) is None
+    return first_error(dense, view, seed) is None
 
 
-def _error(adapter: Adapter, view: Data, seed: int) -> ModelError | None:
+def first_error(adapter: Adapter, view: Data, seed: int) -> ModelError | None:
+    """Return the error of a call of a copy of the module, in evaluation mode; None without any."""
     trial = replace(adapter, module=copy_of(adapter.module))
     try:
         with evaluating(trial.module), isolated_randomness(seed), torch.no_grad():

@@ -12,13 +12,15 @@ import torch
 from torch import nn
 from torch_geometric.data import Batch, Data
 
+from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 from grb_check.datasets.views import HIDDEN, training_view, validation_view
-from grb_check.errors import ModelError
+from grb_check.errors import ModelError, one_line
 from grb_check.gradients.victim import Victim
 from grb_check.training.adjacency_choice import (
     best_in_training,
     best_of_trained,
+    first_error,
     needs_dense,
     with_rule,
 )
@@ -38,6 +40,7 @@ from grb_check.victims.checks import (
     returns_probabilities,
     warn_of_assumed_encoder,
     warn_of_dense_adjacency,
+    warn_of_float_features,
     warn_of_ignored_structure,
     warn_of_probabilities,
     warn_of_random_forward,
@@ -46,6 +49,7 @@ from grb_check.victims.checks import (
 )
 from grb_check.victims.conventions import Adapter, Convention, detect_convention
 from grb_check.victims.edge_attributes import EdgeAttributes, edge_attributes
+from grb_check.victims.foreign_forwards import source_of
 from grb_check.victims.probed import probed_adapter
 from grb_check.victims.single_output import SingleOutput, kind_of_single
 from grb_check.victims.wrappers import (
@@ -134,7 +138,7 @@ def build_victim(
             edge_attributes=attributes,
         )
         columns = None if encodes else dataset.num_classes
-        late = plan.fit is not None and not _answers(adapter, view, seed)
+        late = plan.fit is not None and first_error(adapter, view, seed) is not None
         if adj is not None and adapter.adjacency_is_open:
             adapter = with_rule(adapter, adj)
         if not late:
@@ -222,6 +226,7 @@ def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
     check_nothing_cached(module, name)
     given = marked.convention if isinstance(marked, Wrapped) else None
     convention = given or detect_convention(module, method, name)
+    _check_left_out(dataset, module, convention, name)
     if "edge_attr" in convention.roles:
         _check_attributes(dataset, name, encodes=method == "encode" or isinstance(built, Encoder))
     if isinstance(dataset, GraphDataset):
@@ -232,6 +237,30 @@ def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
 def _method(built: object, module: nn.Module) -> str:
     classifies = isinstance(built, (Trained, SelfTrained))
     return "encode" if not classifies and callable(getattr(module, "encode", None)) else "forward"
+
+
+def _check_left_out(
+    dataset: AnyDataset, module: nn.Module, convention: Convention, name: str
+) -> None:
+    """Check that the module takes no attribute of edges that is left out of the data.
+
+    Raises:
+        ModelError: it does, and would be another model without it.
+    """
+    if not isinstance(dataset, Dataset):
+        return
+    text = source_of(module.forward) if "data" in convention.roles else ""
+    takes = {
+        "edge_weight": convention.takes_edge_weight,
+        "edge_attr": convention.attribute_name is not None,
+    }
+    for key in dataset.left_out:
+        if takes.get(key, False) or f".{key}" in text:
+            raise ModelError(
+                f"model {name} takes {key}, which dataset {dataset.name} has; models of nodes get "
+                f"edges without attributes, since an attack adds edges that have none; leave it "
+                f"out of the data (data.{key} = None), or give a model that does not take it"
+            )
 
 
 def _check_attributes(dataset: AnyDataset, name: str, *, encodes: bool) -> None:
@@ -282,7 +311,9 @@ def _checked_fit(built: SelfTrained, name: str) -> Callable[..., object]:
 def _checked_call(
     adapter: Adapter, view: Data, dataset: AnyDataset, seed: int, columns: int | None
 ) -> Adapter:
-    """Check calls of a model; return it with what is known of its matrix and its output."""
+    """Check calls of a model; return it with what is known of its arguments and its output."""
+    if isinstance(dataset, Dataset) and dataset.as_integers:
+        adapter = _with_integers(adapter, view, seed)
     if needs_dense(adapter, view, dataset.num_nodes, seed):
         warn_of_dense_adjacency(adapter.name)
         adapter = replace(adapter, convention=replace(adapter.convention, dense=True))
@@ -293,23 +324,22 @@ def _checked_call(
     return adapter
 
 
+def _with_integers(adapter: Adapter, view: Data, seed: int) -> Adapter:
+    """Return a model that gets integer features as they are, or as floats if it fails with them."""
+    whole, floats = (replace(adapter, x_dtype=dtype) for dtype in (torch.int64, torch.float32))
+    error = first_error(whole, view, seed)
+    if error is None or first_error(floats, view, seed) is not None:
+        return whole
+    warn_of_float_features(adapter.name, one_line(error.__cause__ or error))
+    return floats
+
+
 def _single(adapter: Adapter, view: Data, seed: int) -> SingleOutput | None:
     """The kind of the only output for each row, if the model has one alone."""
     trial = replace(adapter, module=copy_of(adapter.module))
     with suppress(ModelError), evaluating(trial.module), isolated_randomness(seed), torch.no_grad():
         return kind_of_single(trial(view.x, view.edge_index), adapter.rows(view.x.shape[0]))
     return None
-
-
-def _answers(adapter: Adapter, view: Data, seed: int) -> bool:
-    """Return whether a module that trains itself can be called before its training."""
-    trial = replace(adapter, module=copy_of(adapter.module))
-    try:
-        with isolated_randomness(seed), torch.no_grad():
-            trial(view.x, view.edge_index)
-    except ModelError:
-        return False
-    return True
 
 
 def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:

@@ -60,6 +60,10 @@ class AdjacencyWarning(ModelWarning):
     """What a model called as (x, adj) gets was chosen by the harness."""
 
 
+class FeatureTypeWarning(ModelWarning):
+    """A model gets features of another type than those of the data."""
+
+
 class TrainingStepWarning(ModelWarning):
     """A model has a training of its own that the harness does not call."""
 
@@ -273,6 +277,15 @@ def warn_of_chosen_adjacency(
         f"model {name} is called as (x, adj), and adj is {rule!r}, which is best on the validation "
         f"nodes ({told}); say which it was made for: grb_check.wrap(module, forward='x, adj', "
         f"adj={rule!r}), or give it a method adj_norm_func",
+    )
+
+
+def warn_of_float_features(name: str, reason: str) -> None:
+    """Warn that a model fails with integer features, and gets floats."""
+    _warn(
+        FeatureTypeWarning,
+        f"model {name} fails with x as it is in the data, int64 ({reason}), and gets float32; give "
+        f"data.x.float(), or let the model convert it",
     )
 
 

@@ -234,6 +234,7 @@ class Adapter:
             graphs. Any other number of nodes than N is taken as one graph.
         within: gives a context in which each call of the module is made.
         edge_attributes: of the graphs, for modules that take them; None if there are none.
+        x_dtype: that features are passed in; None for that of the call.
         single: what the module's only output for each row is, in place of one for each of two
             classes; None if it has one for each class.
     """
@@ -245,6 +246,7 @@ class Adapter:
     batch: Tensor | None = None
     within: Callable[[], AbstractContextManager[None]] = nullcontext
     edge_attributes: EdgeAttributes | None = None
+    x_dtype: torch.dtype | None = None
     single: SingleOutput | None = None
 
     def rows(self, num_nodes: int) -> int:
@@ -274,7 +276,7 @@ class Adapter:
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """Return the map from features to output with the graph fixed, prepared once."""
-        plain = self.method == "forward" and self.batch is None
+        plain = self.method == "forward" and self.batch is None and self.x_dtype is None
         if plain and _has_on_topology(self.module) and not is_patched(self.module):
             prepare = cast("Callable[..., Any]", self.module.on_topology)
             fixed = self._guarded(prepare, edge_index, num_nodes)
@@ -297,6 +299,8 @@ class Adapter:
         function = self.module if self.method == "forward" else getattr(self.module, self.method)
 
         def run(x: Tensor) -> Tensor:
+            if self.x_dtype is not None:
+                x = x.to(self.x_dtype) if self.x_dtype.is_floating_point else x.round().long()
             graph = {role: _in_dtype(value, x.dtype) for role, value in fixed.items()}
             positional, keyword = [], {}
             for name, role in self.convention.arguments:
@@ -440,6 +444,8 @@ def _has_on_topology(module: nn.Module) -> bool:
 
 def _in_dtype(value: object, dtype: torch.dtype) -> object:
     """Floating-point tensors in the dtype of the features, which a model in float64 needs."""
+    if not dtype.is_floating_point:
+        return value
     if isinstance(value, tuple):
         return tuple(_in_dtype(item, dtype) for item in value)
     if isinstance(value, Tensor) and value.is_floating_point():

@@ -45,7 +45,7 @@ def refuse_foreign(
     Raises:
         ModelError: it takes graphs of several types, of DGL, or of a sampler; says what to return.
     """
-    source = _source(forward)
+    source = source_of(forward)
     reason = ""
     if any(parameter.endswith("_dict") for parameter in required) or ".x_dict" in source:
         reason = _TYPES
@@ -65,8 +65,8 @@ def _takes_dgl(module: nn.Module, source: str, required: Sequence[str]) -> bool:
     return bool(graph) and (layers or any(word in source for word in _OF_DGL))
 
 
-def _source(forward: Callable[..., object]) -> str:
-    """The text of a method; empty if it has none, as of a compiled one."""
+def source_of(forward: Callable[..., object]) -> str:
+    """Return the text of a method; empty if it has none, as of a compiled one."""
     try:
         return inspect.getsource(forward)
     except (OSError, TypeError):

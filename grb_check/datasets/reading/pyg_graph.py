@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from grb_check.datasets.unlabelled import without_nan
 from grb_check.errors import DataError, count, one_line
 
 PARTS: Final = ("train", "val", "test")
+EDGE_ATTRIBUTES: Final = ("edge_attr", "edge_weight", "edge_type")
 
 
 def single_graph(user_data: object, where: str) -> Data:
@@ -82,14 +84,14 @@ def dataset_of_graph(
     pairs = dense_array(_given(data, "edge_index", where), f"{where}: edge_index")
     masks, remark = _masks(data, features.shape[0], where, number)
     remark = "" if split == "grb" else remark
-    unread = [key for key in ("edge_attr", "edge_weight") if data.get(key) is not None]
+    unread = tuple(key for key in EDGE_ATTRIBUTES if data.get(key) is not None)
     if unread:
         msg = (
             f"{where}: {' and '.join(unread)} left out; models of nodes get edges without "
-            f"attributes or weights, since an attack adds edges that have none"
+            f"attributes, since an attack adds edges that have none"
         )
         warnings.warn(msg, DataNotice, stacklevel=2)
-    return dataset_of(
+    result = dataset_of(
         name=name,
         origin=origin + remark,
         where=where,
@@ -99,6 +101,7 @@ def dataset_of_graph(
         masks=masks,
         split=split,
     )
+    return replace(result, left_out=unread)
 
 
 def _given(data: Data, key: str, where: str) -> Any:
