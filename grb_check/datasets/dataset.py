@@ -35,6 +35,7 @@ class Dataset:
         features: how features were scaled: GRB's normalisation, rows that sum to 1, or as given.
         integers: whether the features were given as whole numbers of an integer type.
         left_out: attributes of edges of the data that models do not get.
+        given_edges: int64 [2, e], the edges as the user gave them; None if no user gave any.
         own_training: int64 [.], the training nodes of the data's own split where another split is
             used, on which a finished model may have been trained; None if there are none.
     """
@@ -52,6 +53,7 @@ class Dataset:
     features: FeatureRule = "given"
     integers: bool = False
     left_out: tuple[str, ...] = ()
+    given_edges: Tensor | None = None
     own_training: Tensor | None = None
 
     @property

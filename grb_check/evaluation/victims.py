@@ -14,6 +14,7 @@ from grb_check.datasets import Source
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.feature_scale import check_scale
+from grb_check.evaluation.identity import check_identity
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.unseen_targets import check_unseen
 from grb_check.gradients.victim import Victim
@@ -113,6 +114,7 @@ class TrainedVictims:
                 )
                 if isinstance(built, Trained):
                     check_unseen(created, self._dataset)
+                    check_identity(created, self._dataset)
                     check_scale(created, self._dataset, self._source)
                 self._victims[key] = created
             except ModelError as error:

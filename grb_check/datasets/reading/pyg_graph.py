@@ -101,7 +101,8 @@ def dataset_of_graph(
         masks=masks,
         split=split,
     )
-    return replace(result, left_out=unread)
+    edges = torch.from_numpy(pairs.astype(np.int64))
+    return replace(result, left_out=unread, given_edges=edges)
 
 
 def _given(data: Data, key: str, where: str) -> Any:
