@@ -22,11 +22,12 @@ from grb_check.user_code.randomness import isolated_randomness
 
 TOLERATED: Final = 0.01  # share of predictions, and accuracy on the test nodes
 _ADVICE: Final = {
-    "self-loops": "give the graph without them (torch_geometric.utils.remove_self_loops), and train "
-    "the model on that; layers such as GCNConv add their own",
-    "duplicates": "give each edge once (torch_geometric.utils.coalesce), and train the model on that",
-    "directions": "give two-way edges (torch_geometric.utils.to_undirected), and train the model on "
-    "them",
+    "self-loops": "give the graph without them (torch_geometric.utils.remove_self_loops), and "
+    "train the model on that; layers such as GCNConv add their own",
+    "duplicates": "give each edge once (torch_geometric.utils.coalesce), and train the model on "
+    "that",
+    "directions": "give two-way edges (torch_geometric.utils.to_undirected), and train the model "
+    "on them",
 }
 
 
