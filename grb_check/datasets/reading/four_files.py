@@ -14,7 +14,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.reading.adjacency import num_nodes_of, read_matrix, undirected_edges
 from grb_check.datasets.reading.npz import array_of, integers, read_npz
 from grb_check.datasets.splits import Split
-from grb_check.datasets.unlabelled import NO_CLASS
+from grb_check.datasets.unlabelled import NO_CLASS, labelled_nodes
 from grb_check.errors import DataError, count
 
 _MATRIX: Final = ("format", "shape", "data", "indptr", "indices", "row", "col")
@@ -53,9 +53,10 @@ def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
     num_nodes = num_nodes_of(matrix, str(adj))
     labelled = read_npz(labels, {"data"})
     classes = class_numbers(array_of(labelled, "data", str(labels)), f"{labels}: data")
+    known = labelled_nodes(classes, str(labels))
     num_classes = check_labels(classes, num_nodes, str(labels))
     split = read_split(read_npz(index, {*_PARTS.values(), "index_test"}), num_nodes, str(index))
-    if (classes[np.concatenate([split.train, split.val, split.full])] == NO_CLASS).any():
+    if not known[np.concatenate([split.train, split.val, split.full])].all():
         raise DataError(f"{labels}: a node of the split in {index} has no class, but {NO_CLASS}")
     edges = undirected_edges(read_matrix(matrix, str(adj)), str(adj))
     del matrix  # before the largest file is read
