@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnLimits:
-    """What a changed or injected node may have in each column.
+    """The values that a changed or injected node may have in each column.
 
     Attributes:
         low: float32 [d], lowest values.

@@ -57,7 +57,7 @@ class StructureIgnoredWarning(ModelWarning):
 
 
 class AdjacencyWarning(ModelWarning):
-    """What a model called as (x, adj) gets was chosen by the harness."""
+    """The harness has chosen the matrix of a model that is called as (x, adj)."""
 
 
 class FeatureTypeWarning(ModelWarning):

@@ -86,7 +86,7 @@ def test_rounding_in_units_is_rounding_in_the_data() -> None:
 )
 @pytest.mark.parametrize("part", ["injected", "modified"])
 def test_the_referee_holds_each_column(row: list[float], words: str, part: str) -> None:
-    """Of injected and of changed nodes; the range of all columns would allow these."""
+    """For injected and for changed nodes; the range of all columns would allow these."""
     rows = torch.tensor([row])
     if part == "injected":
         with pytest.raises(BudgetError, match=words):

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 from tiny import write_dataset
+from tiny_models import Net, outcome
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv
 
 import grb_check
 from grb_check import datasets
@@ -34,15 +34,6 @@ from grb_check.models.reference.gin import GIN
 from grb_check.models.reference.sage import GraphSAGE
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
-
-
-class Net(torch.nn.Module):
-    def __init__(self, num_features: int, num_classes: int) -> None:
-        super().__init__()
-        self.conv = GCNConv(num_features, num_classes)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.conv(x, edge_index)
 
 
 @dataclass(frozen=True)
@@ -96,11 +87,6 @@ def trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
     return write_dataset(tmp_path / "tiny")
-
-
-def outcome(tiny: Path, model: object = Net, **more: object) -> grb_check.Outcome:
-    given = {"difficulty": "easy", "attack": "injection/rnd", "repeats": 1, **more}
-    return grb_check.evaluate(model, dataset=str(tiny), **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -357,7 +343,7 @@ def figures(case_outcome: grb_check.Outcome) -> list[grb_check.Measurement]:
 def test_references_that_are_added_later_are_as_those_of_the_first_time(
     tiny: Path, attack: str
 ) -> None:
-    """Of a black-box and of a white-box attack."""
+    """After a black-box and after a white-box attack."""
     source, subject = datasets.find(str(tiny)), as_subject(untrained())
     case = Case("tiny", "full", "modification", attack)
     evaluator = Evaluator(store=Store(None), device="cpu")

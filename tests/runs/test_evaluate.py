@@ -7,30 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import write_dataset
-from torch import Tensor
-from torch_geometric.nn import GCNConv
+from tiny_models import Net, outcome
 
 import grb_check
 from grb_check.errors import UsageError
 
 
-class Net(torch.nn.Module):
-    def __init__(self, num_features: int, num_classes: int) -> None:
-        super().__init__()
-        self.conv = GCNConv(num_features, num_classes)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.conv(x, edge_index)
-
-
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
     return write_dataset(tmp_path / "tiny")
-
-
-def outcome(tiny: Path, model: object = Net, **more: object) -> grb_check.Outcome:
-    given = {"difficulty": "easy", "attack": "injection/rnd", "repeats": 1, **more}
-    return grb_check.evaluate(model, dataset=str(tiny), **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +41,7 @@ def test_wrong_arguments_are_usage_errors(
 
 @pytest.mark.slow
 def test_the_worst_is_the_strongest_of_the_suite_standard(tiny: Path) -> None:
-    """Of the same attacks as in a run; each reference has a strongest attack of its own."""
+    """The attacks are those of a run; each reference has a strongest attack of its own."""
     torch.manual_seed(0)
     model = grb_check.Trained(Net(8, 3).eval())
     worst = outcome(tiny, model, attack="modification/worst", repeats=1).repeats[0]

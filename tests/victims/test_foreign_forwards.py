@@ -58,5 +58,5 @@ def test_they_are_refused_with_what_to_return(module: nn.Module, words: str) -> 
 
 
 def test_a_name_alone_does_not_make_a_module_foreign() -> None:
-    """What follows from the order of parameters stays."""
+    """Roles still follow from the order of parameters."""
     assert str(detect_convention(Sound(), "forward", "m")) == "(x, edge_index)"

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from grb_check.attacks.columns import ColumnLimits
 from grb_check.attacks.injection.shared.steps import (
     Range,
     Scale,
@@ -50,15 +49,18 @@ class Domain(Protocol):
 
 @dataclass(frozen=True)
 class Box:
-    """All features within one range, and each column within its limits.
+    """All features within the range of a threat, and within its limits by column.
 
     Attributes:
-        limits: lowest and highest value.
-        columns: limits of each column; None for none besides.
+        threat: has them.
     """
 
-    limits: Range
-    columns: ColumnLimits | None = None
+    threat: Threat
+
+    @property
+    def limits(self) -> Range:
+        """Lowest and highest value."""
+        return self.threat.feature_range
 
     def zero_start(self, like: Tensor, nodes: int) -> Tensor:
         return zero_start(like, nodes, self.limits)
@@ -73,8 +75,7 @@ class Box:
         return l2_step(step_size, self.limits)
 
     def rounded(self, features: Tensor) -> Tensor:
-        within = features.clamp(*self.limits)
-        return within if self.columns is None else self.columns.rounded(within)
+        return self.threat.nearest(features)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class OneHot:
 
 def domain_of(threat: Threat) -> Domain:
     """Return the domain of the injected features of a threat."""
-    return OneHot() if threat.one_hot else Box(threat.feature_range, threat.columns)
+    return OneHot() if threat.one_hot else Box(threat)
 
 
 def on_simplex(rows: Tensor) -> Tensor:
