@@ -121,8 +121,9 @@ class Outcome:
     GCN: under the same perturbations, or, if the attack is white-box, under that attack on the
     reference. `majority` is the accuracy on the targets of a model that predicts their most
     frequent class. `attack` describes the attack with its version and settings; it is empty if a
-    change of its output cannot be detected. `threat` describes its budgets. `shipped` has
-    references that were measured for the release.
+    change of its output cannot be detected. `threat` describes its budgets. `changes` were made
+    between what the user gave and what the model gets. `shipped` has references that were measured
+    for the release.
     """
 
     case: Case
@@ -133,6 +134,7 @@ class Outcome:
     origin: str
     repeats: tuple[Measurement, ...]
     warnings: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
     attack: str = ""
     threat: str = ""
     shipped: Mapping[str, Reference] = field(default_factory=dict)

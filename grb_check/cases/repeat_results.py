@@ -34,6 +34,7 @@ class RepeatResult:
         facts: of the case.
         measurement: of this repeat.
         warnings: given while the dataset was loaded and the victim was built and trained.
+        changes: made between what the user gave and what the model gets, see `changes_of`.
         attack: canonical name of the attack; of `worst`, that of its strongest member.
         methods: tried on the victim itself besides the transferred perturbation, so that a
             reference can be attacked in the same ways; none for a black-box attack.
@@ -47,6 +48,7 @@ class RepeatResult:
     attack: str
     methods: tuple[Method, ...]
     perturbation: bytes
+    changes: tuple[str, ...] = ()
 
 
 def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outcome:
@@ -76,6 +78,7 @@ def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outco
         origin=facts.origin,
         repeats=tuple(result.measurement for result in results),
         warnings=tuple(dict.fromkeys(text for result in results for text in result.warnings)),
+        changes=tuple(dict.fromkeys(text for result in results for text in result.changes)),
         attack=facts.attack,
         threat=facts.threat,
         shipped=facts.shipped,

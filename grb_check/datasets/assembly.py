@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,7 @@ def dataset_of(
     masks: Masks | None = None,
     split: SplitRule | None = "grb",
     rebuilt: bool = False,
+    edges_of: Callable[[sp.csr_array, str], Int64Array] = undirected_edges,
 ) -> Dataset:
     """Make a dataset with raw features from plain arrays, which are checked.
 
@@ -57,6 +59,7 @@ def dataset_of(
         split: `grb` for GRB's (`grb_split`), `given` for the masks (`given_split`), None
             for the masks if there are any, else GRB's.
         rebuilt: made from another project's files in place of GRB's own.
+        edges_of: makes both directions of each pair of nodes of the adjacency, for attacks.
 
     Raises:
         DataError: something is missing, contradictory or out of range.
@@ -75,7 +78,7 @@ def dataset_of(
             f"{where}: edges between {count(adjacency.shape[0], 'node')}, but "
             f"{count(num_nodes, 'node')}"
         )
-    edges = undirected_edges(adjacency, where)
+    edges = edges_of(adjacency, where)
     degrees = np.bincount(edges[0], minlength=num_nodes)
     own_training = None
     if split == "given" or (split is None and masks is not None):
@@ -95,7 +98,7 @@ def dataset_of(
         split=parts,
         rebuilt=rebuilt,
         own_training=own_training,
-        integers=features.dtype.kind in "iu",
+        given_dtype=str(features.dtype),
     )
 
 
@@ -194,7 +197,7 @@ def assemble(
     split: Split,
     rebuilt: bool = False,
     own_training: Int64Array | None = None,
-    integers: bool = False,
+    given_dtype: str = "float32",
 ) -> Dataset:
     """Make a dataset with raw features from checked arrays.
 
@@ -208,7 +211,7 @@ def assemble(
         split: sorted node ids.
         rebuilt: see `Dataset`.
         own_training: see `Dataset`.
-        integers: see `Dataset`.
+        given_dtype: see `Dataset`.
     """
     graph = Data(
         x=torch.from_numpy(features),
@@ -227,7 +230,7 @@ def assemble(
         origin=origin,
         rebuilt=rebuilt,
         own_training=None if own_training is None else torch.from_numpy(own_training),
-        integers=integers,
+        given_dtype=given_dtype,
     )
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.datasets.given_edges import GivenEdges
 from grb_check.datasets.source import FeatureRule
 
 
@@ -33,9 +34,11 @@ class Dataset:
         transductive: models train on the whole graph with the labels of the training nodes, instead
             of on the subgraph of the training nodes.
         features: how features were scaled: GRB's normalisation, rows that sum to 1, or as given.
-        integers: whether the features were given as whole numbers of an integer type.
-        left_out: attributes of edges of the data that models do not get.
-        given_edges: int64 [2, e], the edges as the user gave them; None if no user gave any.
+        given_dtype: type of the features as they were given, such as `float64`.
+        given_edges: the edges that models get, where they are others than those of `graph` or have
+            attributes; None if they are the same.
+        user_graph: what the user gave, with `x` [0] of its type in place of the features; None if
+            it came from files of a format.
         own_training: int64 [.], the training nodes of the data's own split where another split is
             used, on which a finished model may have been trained; None if there are none.
     """
@@ -51,15 +54,15 @@ class Dataset:
     rebuilt: bool = False
     transductive: bool = False
     features: FeatureRule = "given"
-    integers: bool = False
-    left_out: tuple[str, ...] = ()
-    given_edges: Tensor | None = None
+    given_dtype: str = "float32"
+    given_edges: GivenEdges | None = None
+    user_graph: Data | None = None
     own_training: Tensor | None = None
 
     @property
     def as_integers(self) -> bool:
         """Whether models get the features as int64, as they were given."""
-        return self.integers and self.features == "given"
+        return "int" in self.given_dtype and self.features == "given"
 
     @property
     def num_nodes(self) -> int:
@@ -93,7 +96,8 @@ class Dataset:
         test = [self.test[name] for name in sorted(self.test)]
         parts = [graph.x, graph.edge_index, graph.y, self.train, self.val, *test]
         whole = [torch.ones(1, dtype=torch.bool)] if self.transductive else []
-        return digest([*parts, *whole])
+        given = () if self.given_edges is None else self.given_edges.tensors
+        return digest([*parts, *whole, *given])
 
 
 def digest(tensors: Sequence[Tensor]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -13,6 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from grb_check.datasets.dataset import Dataset, digest
+from grb_check.datasets.given_edges import EdgeAttribute, GivenEdges, given_edges, of_new_edges
+from grb_check.datasets.source import FeatureRule
 from grb_check.errors import DataError, count
 
 SEED: Final = 42  # of the splits of sets of graphs
@@ -42,6 +44,8 @@ class GraphSet:
         origin: one phrase for reports: where the data came from.
         val: int64 [.], sorted graph ids; None if a tenth of the training graphs is to be drawn.
         own_split: whether the split came with the data.
+        features: how features were scaled.
+        given_dtype: type of the features as they were given.
     """
 
     name: str
@@ -52,11 +56,23 @@ class GraphSet:
     origin: str
     val: Tensor | None = None
     own_split: bool = False
+    features: FeatureRule = "given"
+    given_dtype: str = "float32"
 
     @property
     def num_graphs(self) -> int:
         """Number of graphs."""
         return int(self.graphs.y.shape[0])
+
+
+class GraphsWithEdges(Protocol):
+    """Graphs side by side, whose edges may have attributes in `edge_attr`."""
+
+    @property
+    def x(self) -> Tensor: ...
+
+    @property
+    def edge_index(self) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,6 +92,8 @@ class GraphDataset:
         validation_graphs: likewise, a tenth of the set's training graphs.
         num_classes: labels are 0 .. num_classes - 1.
         origin: one phrase for reports: where the data came from.
+        features: see `GraphSet`; likewise `given_dtype`.
+        given_dtype: see `features`.
     """
 
     name: str
@@ -84,6 +102,8 @@ class GraphDataset:
     validation_graphs: Batch
     num_classes: int
     origin: str
+    features: FeatureRule = "given"
+    given_dtype: str = "float32"
 
     @property
     def num_graphs(self) -> int:
@@ -143,18 +163,19 @@ class GraphDataset:
     def new_edge_attr(self) -> Tensor | None:
         """Attributes of edges that an attack adds, float32 [k]; None if edges have none.
 
-        Whole numbers are taken for categories: the most frequent row of the training graphs. Other
-        attributes have their mean there. The choice is ours: papers attack graphs without them.
+        See `of_new_edges`; of the training graphs.
         """
         values = self.training_graphs.get("edge_attr")
-        if values is None:
+        return None if values is None else of_new_edges(values)
+
+    def given_edges_of(self, part: GraphsWithEdges) -> GivenEdges | None:
+        """Return the edges of some of the graphs with their attributes; None if they have none."""
+        values: Tensor | None = getattr(part, "edge_attr", None)
+        if values is None or self.new_edge_attr is None:
             return None
-        if not values.numel() or not torch.equal(values, values.round()):
-            mean: Tensor = values.mean(dim=0).nan_to_num()  # of no edge at all: 0
-            return mean
-        rows, counts = values.unique(dim=0, return_counts=True)
-        most_frequent: Tensor = rows[counts.argmax()]
-        return most_frequent
+        attributes: dict[EdgeAttribute, Tensor] = {"edge_attr": values}
+        new: dict[EdgeAttribute, Tensor] = {"edge_attr": self.new_edge_attr}
+        return given_edges(part.edge_index, attributes, int(part.x.shape[0]), new)
 
     def fingerprint(self) -> str:
         """Hex digest of everything that can change an outcome."""
@@ -199,6 +220,8 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
         ),
         num_classes=graphs.num_classes,
         origin=graphs.origin,
+        features=graphs.features,
+        given_dtype=graphs.given_dtype,
     )
 
 

@@ -36,7 +36,8 @@ def load_graphs(source: Source) -> GraphSet:
         )
     whole, rule = graphs.graphs.clone(), source.features
     whole.x = torch.from_numpy(scaled(whole.x.numpy(), rule))
-    return replace(graphs, graphs=whole, origin=graphs.origin + REMARKS[rule] * (rule != "given"))
+    origin = graphs.origin + REMARKS[rule] * (rule != "given")
+    return replace(graphs, graphs=whole, features=rule, origin=origin)
 
 
 def accept(source: Source) -> str:

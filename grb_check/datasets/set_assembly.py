@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from grb_check.datasets.assembly import check_features
 from grb_check.datasets.graph_dataset import SEED, GraphSet
 from grb_check.datasets.reading.adjacency import matrix_of_pairs, undirected_edges
-from grb_check.datasets.source import DataNotice
+from grb_check.datasets.source import DataChange, DataNotice
 from grb_check.errors import DataError, count
 
 Int64Array = NDArray[np.int64]
@@ -107,6 +107,7 @@ def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> Graph
         num_classes=num_classes,
         origin=origin,
         own_split=raw.split is not None,
+        given_dtype="float32" if raw.features is None else str(raw.features.dtype),
     )
 
 
@@ -154,13 +155,13 @@ def constant_features(num_nodes: int, where: str) -> NDArray[np.float32]:
         where: file, directory or function, for messages.
 
     Warns:
-        DataNotice: always, because figures depend on these features.
+        DataChange: always, because figures depend on these features.
     """
     msg = (
         f"{where}: the nodes have no features; models get the constant 1, from which they can "
         f"compute degrees; degrees as features would not change under attack"
     )
-    warnings.warn(msg, DataNotice, stacklevel=2)
+    warnings.warn(msg, DataChange, stacklevel=2)
     return np.ones((num_nodes, 1), dtype=np.float32)
 
 

@@ -86,6 +86,15 @@ class DataNotice(UserWarning):
     """A dataset was repaired, or has an oddity that can change what the figures mean."""
 
 
+class DataChange(DataNotice):
+    """Something of a dataset was changed before models get it: `WHERE: CHANGE`."""
+
+    @property
+    def change(self) -> str:
+        """The change without the place."""
+        return str(self).partition(": ")[2]
+
+
 @dataclass(frozen=True)
 class DatasetRequest:
     """A dataset as the user named it.

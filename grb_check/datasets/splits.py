@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from grb_check.datasets.source import DataNotice
+from grb_check.datasets.source import DataChange
 from grb_check.errors import DataError, count
 
 GRB_SEED: Final = 42
@@ -100,7 +100,7 @@ def held_out(train: Int64Array, classes: Int64Array, where: str) -> tuple[Int64A
         What is left for training, and the nodes for validation; at least one of two or more.
 
     Warns:
-        DataNotice: says how many are held out.
+        DataChange: says how many are held out.
     """
     random = np.random.RandomState(GRB_SEED)
     of_class = [train[classes[train] == number] for number in np.unique(classes[train])]
@@ -114,7 +114,7 @@ def held_out(train: Int64Array, classes: Int64Array, where: str) -> tuple[Int64A
             f"{count(train.size, 'training node')}, a tenth of each class, are held out of the "
             f"training for it; add a val_mask to choose them"
         )
-        warnings.warn(msg, DataNotice, stacklevel=2)
+        warnings.warn(msg, DataChange, stacklevel=2)
     return np.setdiff1d(train, val), val
 
 

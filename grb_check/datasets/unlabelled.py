@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from grb_check.datasets.source import DataNotice
+from grb_check.datasets.source import DataChange
 from grb_check.errors import DataError, count
 
 NO_CLASS: Final = -1
@@ -46,7 +46,7 @@ def labelled_nodes(labels: NDArray[np.int64], where: str) -> NDArray[np.bool_]:
         DataError: a label is negative and not `NO_CLASS`, or there are `NO_CLASS` and 1 alone.
 
     Warns:
-        DataNotice: some nodes have no class.
+        DataChange: some nodes have no class.
     """
     known: NDArray[np.bool_] = labels != NO_CLASS
     low = int(labels.min(initial=0))
@@ -67,5 +67,5 @@ def labelled_nodes(labels: NDArray[np.int64], where: str) -> NDArray[np.bool_]:
         f"{where}: {missing:,} of {count(labels.size, 'node')} have no class (NaN or {NO_CLASS}); "
         f"they stay in the graph, and are in no part of the split"
     )
-    warnings.warn(msg, DataNotice, stacklevel=2)
+    warnings.warn(msg, DataChange, stacklevel=2)
     return known

@@ -8,20 +8,33 @@ from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
 
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.given_edges import GivenEdges
 from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 
 HIDDEN = -1  # label of nodes whose class is hidden
 
 
+def as_given(view: Data) -> Data:
+    """Return a view for the user's code: with the edges as they were given."""
+    given: GivenEdges | None = view.pop("given_edges", None)
+    if given is not None:
+        seen = given.seen(view.edge_index, int(view.x.shape[0]))
+        view.edge_index = seen.edge_index
+        for name, values in seen.attributes.items():
+            view[name] = values
+    return view
+
+
 def training_view(dataset: AnyDataset) -> Data:
-    """Return what a model may see during training.
+    """Return what a model may see during training, with the edges of attacks.
 
     Returns:
         Inductive: the graph of the training nodes alone, `Data` with `x`, `edge_index`, `y` and an
         all-true `train_mask` [num_train]. Transductive: the whole graph, with `y` being `HIDDEN`
         outside `train_mask` [num_nodes]. Sets of graphs: the training graphs, a `Batch` with `x`,
-        `edge_index`, `batch`, `ptr` and `y` [num_graphs]. These are copies, so that a training loop
-        that changes them does not change the dataset.
+        `edge_index`, `batch`, `ptr` and `y` [num_graphs]. Of one graph `given_edges` makes the
+        edges that models get, if they are others. These are copies, so that a training loop that
+        changes them does not change the dataset.
     """
     if isinstance(dataset, GraphDataset):
         return dataset.training_graphs.clone()
@@ -62,6 +75,8 @@ def _whole(dataset: Dataset, **masks: Tensor) -> Data:
         mask = torch.zeros(dataset.num_nodes, dtype=torch.bool)
         mask[nodes.cpu()] = True
         view[name] = mask
+    if dataset.given_edges is not None:
+        view.given_edges = dataset.given_edges
     return view
 
 
@@ -72,7 +87,10 @@ def _induced(dataset: Dataset, nodes: Tensor) -> Data:
         nodes, graph.edge_index, relabel_nodes=True, num_nodes=dataset.num_nodes
     )
     x = _as_given(graph.x[nodes], dataset)
-    return Data(x=x, edge_index=edge_index, y=graph.y[nodes])
+    view = Data(x=x, edge_index=edge_index, y=graph.y[nodes])
+    if dataset.given_edges is not None:
+        view.given_edges = dataset.given_edges.on(nodes)
+    return view
 
 
 def _as_given(x: Tensor, dataset: Dataset) -> Tensor:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 
 from grb_check import datasets
+from grb_check.datasets.source import DataChange
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.victims import TrainedVictims, our_warnings
 from grb_check.store.pack import Pack
@@ -26,14 +27,20 @@ class DatasetCache:
             store and the device.
         victims: trained models under test.
         notices: warnings given while the dataset was loaded.
+        repaired: changes that its reader made.
     """
 
     def __init__(
-        self, harness_models: HarnessModels, source: datasets.Source, notices: tuple[str, ...] = ()
+        self,
+        harness_models: HarnessModels,
+        source: datasets.Source,
+        notices: tuple[str, ...] = (),
+        repaired: tuple[str, ...] = (),
     ) -> None:
         self.harness = harness_models
         self.victims = TrainedVictims(harness_models.dataset, source, harness_models.device)
         self.notices = notices
+        self.repaired = repaired
 
 
 def load_cache(
@@ -49,4 +56,6 @@ def load_cache(
         dataset = datasets.load_either(source)
     on_device = replace(dataset, graph=dataset.graph.to(device))
     harness_models = HarnessModels(on_device, dataset.fingerprint(), store, device, pack)
-    return DatasetCache(harness_models, source, our_warnings(caught))
+    changes = [w.message.change for w in caught if isinstance(w.message, DataChange)]
+    repaired = tuple(dict.fromkeys(changes))
+    return DatasetCache(harness_models, source, our_warnings(caught), repaired)

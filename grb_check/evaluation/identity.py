@@ -1,55 +1,56 @@
-"""The check that a finished model answers here as on the graph that the user gave.
+"""The check that a model that comes trained answers here as on the graph that the user gave.
 
-The harness attacks undirected graphs without self-loops. A model that was trained on other edges is
-another model on those that it gets: its figures would not be its own. Features are as given unless
-an option says otherwise; see `feature_scale`.
+The harness calls modules with features and edges alone, of the types that it uses. A module that
+gets more from the user's own code, or something else, is another model here: its figures would not
+be its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import copy
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, cast
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import coalesce, remove_self_loops
+from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.given_edges import EDGE_ATTRIBUTES
 from grb_check.datasets.graph_dataset import AnyDataset
-from grb_check.errors import ModelError, count
+from grb_check.errors import ModelError
 from grb_check.evaluation.trained_model import TrainedModel
+from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.conventions import Adapter, Role
+from grb_check.victims.probed import Probed
 
 TOLERATED: Final = 0.01  # share of predictions, and accuracy on the test nodes
-_ADVICE: Final = {
-    "self-loops": "give the graph without them (torch_geometric.utils.remove_self_loops), and "
-    "train the model on that; layers such as GCNConv add their own",
-    "duplicates": "give each edge once (torch_geometric.utils.coalesce), and train the model on "
-    "that",
-    "directions": "give two-way edges (torch_geometric.utils.to_undirected), and train the model "
-    "on them",
-}
 
 
 def check_identity(model: TrainedModel, dataset: AnyDataset) -> None:
-    """Check that a finished model's predictions are those on the graph as it was given.
+    """Check that a model's predictions are those of its module in the user's own form.
+
+    The module is called once on the edges and all attributes of the user's graph, with features of
+    their type; if it fails then, or takes an adjacency matrix, there is nothing to compare.
 
     Args:
         model: with its predictions on the dataset.
         dataset: on the device; nothing is checked if it is no graph that a user gave.
 
     Raises:
-        ModelError: more than `TOLERATED` differ; names the change of the graph that explains it.
+        ModelError: more than `TOLERATED` differ; names the change that explains it.
     """
-    if not isinstance(dataset, Dataset) or dataset.given_edges is None:
+    victim = model.victim
+    if not isinstance(dataset, Dataset) or dataset.user_graph is None:
         return
-    x, edges = dataset.graph.x, dataset.graph.edge_index
-    given = dataset.given_edges.to(x.device)
-    changes = _undone(edges, given, x.shape[0])
-    if not changes:
+    if not isinstance(victim, Victim):
         return
-    answers = {name: _predicted(model, x, asked) for name, (_, asked) in changes.items()}
-    expected = _predicted(model, x, given)
+    forms = _forms(victim.adapter, dataset, dataset.user_graph)
+    expected = forms.pop("", None)
+    if expected is None:
+        return
     nodes, truth = dataset.test["full"].cpu(), dataset.graph.y.cpu()
     share = float((model.predicted != expected).float().mean())
     before, after = (
@@ -58,35 +59,63 @@ def check_identity(model: TrainedModel, dataset: AnyDataset) -> None:
     )
     if share <= TOLERATED and abs(before - after) <= TOLERATED:
         return
-    best = max(answers, key=lambda name: int((answers[name] == expected).sum()))
-    told = ", ".join(text for text, _ in changes.values())
+    best = max(forms, key=lambda change: int((forms[change] == expected).sum()), default="")
     raise ModelError(
-        f"model {model.victim.name} is finished, and predicts {share:.1%} of the nodes otherwise "
-        f"than on the graph that was given: {after:.1%} instead of {before:.1%} of the test nodes "
-        f"are right; the graph was changed ({told}), and {changes[best][0]} explains most of it: "
-        f"{_ADVICE[best]}"
+        f"model {model.victim.name} comes trained, and predicts {share:.1%} of the nodes otherwise "
+        f"than when it is called on the graph that was given: {after:.1%} instead of {before:.1%} "
+        f"of the test nodes are right; {best or 'its answers depend on the order of the edges'}"
     )
 
 
-def _undone(edges: Tensor, given: Tensor, size: int) -> Mapping[str, tuple[str, Tensor]]:
-    """Each change of the edges in words, and the edges int64 [2, e] with that alone undone."""
-    result: dict[str, tuple[str, Tensor]] = {}
-    plain = remove_self_loops(given)[0]
-    loops = given[:, given[0] == given[1]]
-    once = coalesce(plain, num_nodes=size)
-    if loops.shape[1]:
-        more = torch.cat([edges, coalesce(loops, num_nodes=size)], dim=1)
-        result["self-loops"] = f"{count(loops.shape[1], 'self-loop')} dropped", more
-    if once.shape[1] < plain.shape[1]:
-        text = f"{count(plain.shape[1] - once.shape[1], 'duplicate edge')} merged"
-        directed = once.shape[1] < edges.shape[1]
-        result["duplicates"] = text, torch.cat([plain, plain.flip(0)], 1) if directed else plain
-    if once.shape[1] < edges.shape[1]:
-        one_way = count(edges.shape[1] - once.shape[1], "one-way edge")
-        result["directions"] = f"{one_way} made two-way", once
+def _forms(adapter: Adapter, dataset: Dataset, user_graph: Data) -> dict[str, Tensor]:
+    """Predictions of the module in the user's form, under "", and with each change undone alone.
+
+    A form in which the module fails is left out.
+    """
+    x, edges = dataset.graph.x, dataset.graph.edge_index
+    given = copy.copy(user_graph).to(x.device)
+    typed = x.round().to(given.x.dtype) if not given.x.is_floating_point() else x.to(given.x.dtype)
+    given.x = typed
+    inner = adapter.module.adapter if isinstance(adapter.module, Probed) else adapter
+    if inner.convention.roles & {"adj", "adj_t"}:
+        return {}
+    plain = replace(inner, given_edges=None, x_dtype=None)
+    seen = inner.seen(edges, x.shape[0])
+    called = Data(x=x, edge_index=seen.edge_index, **cast("dict[str, object]", seen.attributes))
+    tried = {"": given}
+    for name in sorted({*given.keys()} - {"x", "edge_index", *EDGE_ATTRIBUTES}):
+        more = copy.copy(called)
+        more[name] = given[name]
+        tried[
+            f"its forward reads data.{name}, which attacked graphs do not have; put what it needs "
+            f"into x, or into the module"
+        ] = more
+    if typed.dtype != x.dtype:
+        other = copy.copy(called)
+        other.x = typed
+        tried[
+            f"x is {_name(typed.dtype)} in the data, and was passed as "
+            f"{_name(inner.x_dtype or x.dtype)}; give it as float32, and convert it in forward"
+        ] = other
+    result = {}
+    for change, data in tried.items():
+        with suppress(ModelError):
+            result[change] = _predicted(plain, adapter, data)
     return result
 
 
-def _predicted(model: TrainedModel, x: Tensor, edge_index: Tensor) -> Tensor:
+def _predicted(plain: Adapter, adapter: Adapter, data: Data) -> Tensor:
+    """Classes int64 [N] of the module in a call with these features, edges and attributes."""
+    given: dict[Role, object] = {"data": data}
+    for role in ("edge_weight", "edge_attr", "edge_type"):
+        if role in data:
+            given[role] = data[role]
     with isolated_randomness(0), torch.no_grad():
-        return model.victim(x, edge_index).argmax(dim=1).cpu()
+        output = plain.with_graph(data.edge_index, int(data.x.shape[0]), given)(data.x)
+        if isinstance(adapter.module, Probed):
+            output = adapter.module.linear(output)
+        return output.argmax(dim=1).cpu()
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

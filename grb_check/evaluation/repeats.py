@@ -21,6 +21,7 @@ from grb_check.cases.selection import check_on_graphs
 from grb_check.cases.suites import check_poisoned_in_training
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.evaluation.black_box import black_box
+from grb_check.evaluation.changes import changes_of
 from grb_check.evaluation.dataset_cache import DatasetCache
 from grb_check.evaluation.fallbacks import transferred_variant
 from grb_check.evaluation.harness_models import HarnessModels
@@ -99,7 +100,12 @@ def measure_repeat(
         training_seconds=trained - start,
     )
     warnings = dict.fromkeys([*cache.notices, *result.warnings])
-    return replace(result, measurement=measurement, warnings=tuple(warnings))
+    return replace(
+        result,
+        measurement=measurement,
+        warnings=tuple(warnings),
+        changes=changes_of(trial.harness.dataset, cache.repaired, victim.victim),
+    )
 
 
 def reference_scores(

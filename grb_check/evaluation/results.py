@@ -8,7 +8,9 @@ from grb_check.attacks.threat import Perturbation
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Measurement, Method, Reference, Scores
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
-from grb_check.datasets.dataset import digest
+from grb_check.datasets.dataset import Dataset, digest
+from grb_check.datasets.graph_dataset import AnyDataset
+from grb_check.evaluation.changes import edges_of_attacks
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.scores import Right, right_before, scores
 from grb_check.evaluation.shipped import shipped_references
@@ -88,9 +90,13 @@ def facts_of(trial: Trial) -> CaseFacts:
         dataset=trial.harness.fingerprint,
         origin=dataset.origin,
         attack=description_of(trial) or "",
-        threat=describe_threat(threat),
+        threat="; ".join(filter(None, [describe_threat(threat), _edges(dataset)])),
         shipped=shipped_on(trial),
     )
+
+
+def _edges(dataset: AnyDataset) -> str:
+    return edges_of_attacks(dataset.given_edges) if isinstance(dataset, Dataset) else ""
 
 
 def shipped_on(trial: Trial) -> Mapping[str, Reference]:

@@ -277,13 +277,14 @@ def _units(dataset: Dataset) -> Standardised | None:
 
 
 def _as_seen(dataset: Dataset) -> Dataset:
-    """The dataset with features as the harness's models see them."""
+    """The dataset as the harness's models see it: pairs of nodes, standardised columns."""
+    dataset = replace(dataset, given_edges=None, given_dtype="float32")
     units = _units(dataset)
     if units is None:
         return dataset
     graph = dataset.graph.clone()
     graph.x = units(graph.x)
-    return replace(dataset, graph=graph, integers=False)
+    return replace(dataset, graph=graph)
 
 
 def _factory_of_graphs(dataset: GraphDataset, kind: str) -> Callable[[int, int, str], SelfTrained]:

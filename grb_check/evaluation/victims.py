@@ -114,7 +114,9 @@ class TrainedVictims:
                 )
                 if isinstance(built, Trained):
                     check_unseen(created, self._dataset)
+                if isinstance(built, (Trained, SelfTrained, Encoder)):
                     check_identity(created, self._dataset)
+                if isinstance(built, Trained):
                     check_scale(created, self._dataset, self._source)
                 self._victims[key] = created
             except ModelError as error:

@@ -20,6 +20,7 @@ from typing import Final, cast
 import torch
 from torch import Tensor
 
+from grb_check.datasets.given_edges import SeenEdges
 from grb_check.errors import GradientError, ModelError
 from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.layer_calls import layers_of
@@ -49,11 +50,13 @@ def csr_of(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> dict[str, Ma
         GradientError: no normalisation fits its `adj_norm_func`.
     """
     result: dict[str, MatrixOf] = {}
+    seen = adapter.seen(edge_index, num_nodes)
     if "adj_t" in adapter.convention.roles:
-        result["adj_t"] = _csr(edge_index.flip(0), num_nodes, Normalisation(0.0, 0.0, 0.0))
+        matrix_of = _csr(seen.edge_index.flip(0), num_nodes, Normalisation(0.0, 0.0, 0.0))
+        result["adj_t"] = _of_seen(matrix_of, seen)
     if "adj" in adapter.convention.roles:
         plain = adapter.adjacency(edge_index, num_nodes)
-        result["adj"] = _each(plain, edge_index, num_nodes, _csr_like)
+        result["adj"] = _of_seen(_each(plain, seen, num_nodes, _csr_like), seen)
     return result
 
 
@@ -64,25 +67,31 @@ def as_called(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> dict[str,
     """
     result = csr_of(adapter, edge_index, num_nodes)
     if "adj" in result:
-        plain = adapter.adjacency(edge_index, num_nodes)
-        result["adj"] = _each(plain, edge_index, num_nodes, _same_layout)
+        plain, seen = adapter.adjacency(edge_index, num_nodes), adapter.seen(edge_index, num_nodes)
+        result["adj"] = _of_seen(_each(plain, seen, num_nodes, _same_layout), seen)
     return result
+
+
+def _of_seen(matrix_of: MatrixOf, seen: SeenEdges) -> MatrixOf:
+    """Return a function of the weights of undirected edges from one of all edges."""
+    return lambda weights: matrix_of(seen.weights(weights))
 
 
 def _each(
     plain: object,
-    edge_index: Tensor,
+    seen: SeenEdges,
     num_nodes: int,
     make: Callable[[Tensor, Tensor, int, Normalisation], MatrixOf],
 ) -> MatrixOf:
     if isinstance(plain, tuple):
-        every = [_each(part, edge_index, num_nodes, make) for part in plain]
+        every = [_each(part, seen, num_nodes, make) for part in plain]
         return lambda weights: tuple(matrix_of(weights) for matrix_of in every)
     if not isinstance(plain, Tensor) or plain.shape != (num_nodes, num_nodes):
         raise GradientError(
             f"adj_norm_func must return matrices [{num_nodes}, {num_nodes}] for edge weights"
         )
-    return make(plain, edge_index, num_nodes, _normalisation(plain, edge_index, num_nodes))
+    norm = _normalisation(plain, seen.edge_index, seen.weights(), num_nodes)
+    return make(plain, seen.edge_index, num_nodes, norm)
 
 
 def _csr_like(plain: Tensor, edge_index: Tensor, num_nodes: int, norm: Normalisation) -> MatrixOf:
@@ -117,14 +126,16 @@ def _same_layout(
     return matrix
 
 
-def _normalisation(plain: Tensor, edge_index: Tensor, num_nodes: int) -> Normalisation:
-    """Return the normalisation that yields a matrix for edges of weight 1."""
+def _normalisation(
+    plain: Tensor, edge_index: Tensor, weights: Tensor, num_nodes: int
+) -> Normalisation:
+    """Return the normalisation that yields a matrix for edges with these weights."""
     flat: Tensor = torch.Tensor.to_sparse(plain).coalesce()
-    ones = torch.ones(edge_index.shape[1], dtype=flat.dtype, device=flat.device)
+    given = weights.to(flat)
     for loop, (left, right) in product((1.0, 0.0), _EXPONENTS):
         norm = Normalisation(left, right, loop)
         rows, columns = norm.places(edge_index, num_nodes)
-        values = norm.entries(edge_index, num_nodes, ones)
+        values = norm.entries(edge_index, num_nodes, given)
         needed = coo_matrix(rows, columns, values, num_nodes)
         largest = float(needed.values().max()) if rows.numel() else 0.0
         factor = float(flat.values().max()) / largest if largest and flat._nnz() else 1.0
@@ -271,11 +282,12 @@ def _by_matrices(
 
 
 def _by_reductions(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
-    edges = EdgeLookup(edge_index, num_nodes)
+    seen = adapter.seen(edge_index, num_nodes)
+    edges = EdgeLookup(seen.edge_index, num_nodes)
     forward = adapter.with_graph(edge_index, num_nodes, {})
 
     def output(x: Tensor, weights: Tensor) -> Tensor:
-        with weighted_reductions(adapter.module, edges, weights):
+        with weighted_reductions(adapter.module, edges, seen.factors(weights)):
             return forward(x)
 
     return output
@@ -285,11 +297,12 @@ def _by_reductions_and_matrices(
     adapter: Adapter, edge_index: Tensor, num_nodes: int
 ) -> WeightedForward:
     """Weigh reductions, and matrices that a module with layers of PyG multiplies with itself."""
-    edges = EdgeLookup(edge_index, num_nodes)
+    seen = adapter.seen(edge_index, num_nodes)
+    edges = EdgeLookup(seen.edge_index, num_nodes)
     forward = adapter.with_graph(edge_index, num_nodes, {})
 
     def output(x: Tensor, weights: Tensor) -> Tensor:
-        with weighted_reductions(adapter.module, edges, weights, matrices=True):
+        with weighted_reductions(adapter.module, edges, seen.factors(weights), matrices=True):
             return forward(x)
 
     return output

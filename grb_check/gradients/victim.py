@@ -26,6 +26,7 @@ from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.recorded_layers import recorded_trials
 from grb_check.victims.checks import DIVERGED, check_output
 from grb_check.victims.conventions import Adapter
+from grb_check.victims.probed import Probed
 from grb_check.victims.receptive_field import receptive_hops, receptive_part
 
 MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
@@ -83,14 +84,13 @@ class Victim:
         Args:
             batch: int64 [N], ascending: each node's graph.
             nodes: int64 [N], the node of the present graphs that each node is a copy of, by which
-                the attributes of edges are found, -1 for injected nodes; the same nodes if not
-                given.
+                the edges of the data are found, -1 for injected nodes; the same nodes if not given.
         """
-        known = self.adapter.edge_attributes
-        attributes = known if known is None or nodes is None else known.of_copies(nodes)
+        known = self.adapter.given_edges
+        given = known if known is None or nodes is None else known.on(nodes)
         return replace(
             self,
-            adapter=replace(self.adapter, batch=batch, edge_attributes=attributes),
+            adapter=replace(self.adapter, batch=batch, given_edges=given),
             layer_factors=self.layer_factors.copy(),
         )
 
@@ -141,7 +141,8 @@ class Victim:
                 logits_of(new, weights), targets.numel(), features=new, weights=weights
             )
         links = count * candidates.numel()
-        if self.adapter.batch is None and links <= MOST_DENSE_PAIRS:
+        of_nodes = self.adapter.batch is None and self._on_plain_edges
+        if of_nodes and links <= MOST_DENSE_PAIRS:
             on_layers = linked_row_logits(self.adapter, x, edge_index, count, candidates, targets)
             if on_layers is not None:
                 return lambda new, weights: self._checked(
@@ -207,6 +208,8 @@ class Victim:
         known = self._alternating()
         if known is not None:
             return pair_gradients(known, x, edge_index, targets, objective, edge_weight)
+        if not self._on_edges_of_pairs:
+            return None
 
         def of_output(output: Tensor) -> Tensor:
             return objective(self._checked(output, self.adapter.rows(x.shape[0]))[targets])
@@ -222,20 +225,36 @@ class Victim:
         known = self._alternating()
         if known is not None:
             return DeltaTrials(alternating_layers(known, x), edge_index, x.shape[0], targets)
-        if self.adapter.batch is not None:
+        if self.adapter.batch is not None or not self._on_plain_edges:
             return None
         return recorded_trials(self.adapter, x, edge_index, targets, self._checked)
 
     def _alternating(self) -> Alternating | None:
         """Return the module, if its layers are known and its output is one row a node."""
         of_nodes = self.adapter.method == "forward" and self.adapter.batch is None
-        return as_alternating(self.module) if of_nodes else None
+        return as_alternating(self.module) if of_nodes and self._on_plain_edges else None
+
+    @property
+    def _on_plain_edges(self) -> bool:
+        """Whether the module gets the edges of the call as they are."""
+        given = self.module.adapter.given_edges if isinstance(self.module, Probed) else None
+        return self.adapter.given_edges is None and given is None
+
+    @property
+    def _on_edges_of_pairs(self) -> bool:
+        """Whether the module gets one edge in each direction of a pair, with or without values."""
+        known = self.adapter.given_edges
+        return self._on_plain_edges or (
+            known is not None and known.one_each and not known.attributes.keys() & {"edge_weight"}
+        )
 
     def _on_rows(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
         """Return `with_injected` on the rows that change, or None if that is not possible."""
         if self.adapter.batch is not None or not self.on_rows or not count:
+            return None
+        if not self._on_plain_edges:
             return None
         logits_of = injected_row_logits(self.adapter, x, edge_index, count, targets)
         if logits_of is None:
@@ -246,7 +265,8 @@ class Victim:
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
         """Return `with_injected` on the targets' receptive field, or None if that is unknown."""
-        hops = receptive_hops(self.module) if self.adapter.method == "forward" else None
+        known = self.adapter.method == "forward" and self._on_plain_edges
+        hops = receptive_hops(self.module) if known else None
         num_nodes = x.shape[0] + count
         part = None if hops is None else receptive_part(targets, hops, edge_index, num_nodes)
         if part is None:

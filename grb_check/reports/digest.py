@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -272,6 +273,12 @@ def digest(record: RunRecord, name: str = "") -> Digest:
     known = {row.node_id for row in rows}
     unknown = tuple(fit(node_id) for node_id in record.missing if node_id not in known)
     return Digest(record=record, lines=tuple(lines), unknown=unknown, name=name)
+
+
+def changes_in(lines: Iterable[Line]) -> list[str]:
+    """Return what lies between data and model in cases of one model and dataset, each once."""
+    outcomes = [line.row.outcome for line in lines if line.row.outcome is not None]
+    return list(dict.fromkeys(fit(text) for outcome in outcomes for text in outcome.changes))
 
 
 def limits_of(record: RunRecord) -> list[tuple[str, str]]:

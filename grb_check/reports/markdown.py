@@ -25,7 +25,7 @@ from grb_check.ranking.lowest import Strongest
 from grb_check.reports import audit
 from grb_check.reports.case_line import BAD, UNSURE, WORDS, Line
 from grb_check.reports.conclusion import conclusions
-from grb_check.reports.digest import Digest, compared, limits_of
+from grb_check.reports.digest import Digest, changes_in, compared, limits_of
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
 from grb_check.reports.rank_words import comparison_lines, standing_line
@@ -307,6 +307,11 @@ def _settings(digest: Digest) -> Section:
         *(
             f"- limit: {span(f'{text} ({origin})' if origin else text)}"
             for text, origin in limits_of(record)
+        ),
+        *(
+            f"- between {span(dataset)} and {span(model)}: {span('; '.join(changes))}"
+            for (model, dataset), lines in digest.groups.items()
+            if (changes := changes_in(lines))
         ),
         f"- {span(versions)}",
     ]

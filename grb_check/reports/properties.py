@@ -58,6 +58,7 @@ def case_properties(outcome: Outcome) -> list[Property]:
     properties += [
         ("grb.diagnostic", f"{finding.name}: {finding.text}") for finding in outcome.findings
     ]
+    properties += [("grb.change", text) for text in outcome.changes]
     properties += [("grb.warning", text) for text in outcome.warnings]
     return properties
 

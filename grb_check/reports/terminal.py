@@ -13,7 +13,7 @@ from grb_check.reports import audit
 from grb_check.reports.case_line import Line
 from grb_check.reports.columns import COMPARED, diagnostic_notes, filled, notes
 from grb_check.reports.conclusion import GATE_ADVICE, conclusions, no_gate
-from grb_check.reports.digest import Digest
+from grb_check.reports.digest import Digest, changes_in
 from grb_check.reports.lowest_words import delta_lines, lowest_lines
 from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import comparison_lines, listed, standing_line
@@ -133,6 +133,8 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
         outcome = next((row.outcome for line in lines if (row := line.row).outcome), None)
         about = f" ({outcome.origin})" if outcome is not None else ""
         out.write_line(f"{model or 'model'} on {dataset}{about}", bold=True)
+        if changes := changes_in(lines):
+            out.write_line(f"  between data and model: {'; '.join(changes)}")
         _write_table(out, lines)
         out.write_line("")
         group = (model, dataset)

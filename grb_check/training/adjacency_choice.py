@@ -110,7 +110,7 @@ def _accuracy(
     """The accuracy on validation nodes or graphs; None if the model fails."""
     view = validation_view(dataset).to(device)
     rows = slice(None) if isinstance(dataset, GraphDataset) else counted(view, "val_mask")
-    bound = replace(adapter, batch=view.get("batch"))
+    bound = adapter.on_view(view)
     with suppress(ModelError), isolated_randomness(seed), torch.no_grad():
         answers = bound(view.x, view.edge_index)[rows].argmax(dim=1)
         return float((answers == view.y[rows]).float().mean())

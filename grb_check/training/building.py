@@ -14,7 +14,7 @@ from torch_geometric.data import Batch, Data
 
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
-from grb_check.datasets.views import HIDDEN, training_view, validation_view
+from grb_check.datasets.views import HIDDEN, as_given, training_view, validation_view
 from grb_check.errors import ModelError, one_line
 from grb_check.gradients.victim import Victim
 from grb_check.training.adjacency_choice import (
@@ -48,8 +48,6 @@ from grb_check.victims.checks import (
     warn_of_training_step,
 )
 from grb_check.victims.conventions import Adapter, Convention, detect_convention
-from grb_check.victims.edge_attributes import EdgeAttributes, edge_attributes
-from grb_check.victims.foreign_forwards import source_of
 from grb_check.victims.probed import probed_adapter
 from grb_check.victims.single_output import SingleOutput, kind_of_single
 from grb_check.victims.wrappers import (
@@ -128,15 +126,9 @@ def build_victim(
     with isolated_randomness(seed):
         module = _on_device(_module_to_train(built, plan, name), name, device)
         encodes = isinstance(built, Encoder) or plan.method == "encode"
-        attributes = None if encodes else _attributes(view, dataset)
-        adapter = Adapter(
-            module,
-            name,
-            plan.convention,
-            plan.method,
-            view.get("batch"),
-            edge_attributes=attributes,
-        )
+        adapter = Adapter(module, name, plan.convention, plan.method).on_view(view)
+        if isinstance(dataset, GraphDataset) and not encodes:
+            adapter = replace(adapter, given_edges=dataset.given_edges_of(view))
         columns = None if encodes else dataset.num_classes
         late = plan.fit is not None and first_error(adapter, view, seed) is not None
         if adj is not None and adapter.adjacency_is_open:
@@ -144,8 +136,12 @@ def build_victim(
         if not late:
             adapter = _checked_call(adapter, view, dataset, seed, columns)
         if plan.fit is not None:
-            given = training_view(dataset).to(device)
-            run_training(plan.fit, given, lambda: validation_view(dataset).to(device), name)
+            run_training(
+                plan.fit,
+                as_given(training_view(dataset).to(device)),
+                lambda: as_given(validation_view(dataset).to(device)),
+                name,
+            )
             _on_device(module, name, device)
             if late or adapter.single is not None:
                 adapter = _checked_call(replace(adapter, single=None), view, dataset, seed, columns)
@@ -156,20 +152,23 @@ def build_victim(
             adapter = best_of_trained(adapter, dataset, seed=seed, device=device)
         trained = _with_probe(adapter, dataset, device) if encodes else adapter
     victim = _checked_victim(Victim(trained, dataset.num_classes), view, seed)
+    return replace(victim, adapter=_on_targets(victim.adapter, dataset, device, encodes=encodes))
+
+
+def _on_targets(
+    adapter: Adapter, dataset: AnyDataset, device: torch.device, *, encodes: bool
+) -> Adapter:
+    """Return a model for the graph, or the graphs, that attacks see."""
     if isinstance(dataset, GraphDataset):
-        of_test = None if encodes else _attributes(dataset.graph, dataset)
-        victim = replace(victim, adapter=replace(victim.adapter, edge_attributes=of_test))
-        return victim.on_graphs(dataset.graph.batch.to(device))
-    return victim
-
-
-def _attributes(graph: Data, dataset: AnyDataset) -> EdgeAttributes | None:
-    if not isinstance(dataset, GraphDataset):
-        return None
-    return edge_attributes(graph, dataset.new_edge_attr)
+        known = None if encodes else dataset.given_edges_of(dataset.graph)
+        return replace(adapter, batch=dataset.graph.batch.to(device), given_edges=known)
+    return adapter if encodes else replace(adapter, given_edges=dataset.given_edges)
 
 
 def _with_probe(encoder: Adapter, dataset: AnyDataset, device: torch.device) -> Adapter:
+    """Return encoder and probe as one model, in which the encoder is given its edges."""
+    if isinstance(dataset, Dataset):
+        encoder = replace(encoder, given_edges=dataset.given_edges)
     probed = probe(encoder, dataset, device=device)
     freeze(probed)
     return probed_adapter(encoder, probed)
@@ -226,9 +225,9 @@ def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
     check_nothing_cached(module, name)
     given = marked.convention if isinstance(marked, Wrapped) else None
     convention = given or detect_convention(module, method, name)
-    _check_left_out(dataset, module, convention, name)
-    if "edge_attr" in convention.roles:
-        _check_attributes(dataset, name, encodes=method == "encode" or isinstance(built, Encoder))
+    _check_attributes(
+        dataset, convention, name, encodes=method == "encode" or isinstance(built, Encoder)
+    )
     if isinstance(dataset, GraphDataset):
         check_takes_batch(Adapter(module, name, convention, method))
     return _Plan(module, convention, method, finished, fit)
@@ -239,47 +238,33 @@ def _method(built: object, module: nn.Module) -> str:
     return "encode" if not classifies and callable(getattr(module, "encode", None)) else "forward"
 
 
-def _check_left_out(
-    dataset: AnyDataset, module: nn.Module, convention: Convention, name: str
+def _check_attributes(
+    dataset: AnyDataset, convention: Convention, name: str, *, encodes: bool
 ) -> None:
-    """Check that the module takes no attribute of edges that is left out of the data.
+    """Check that edges have the attributes that a module requires.
 
     Raises:
-        ModelError: it does, and would be another model without it.
+        ModelError: the dataset has none, or the module is an encoder of graphs.
     """
-    if not isinstance(dataset, Dataset):
-        return
-    text = source_of(module.forward) if "data" in convention.roles else ""
-    takes = {
-        "edge_weight": convention.takes_edge_weight,
-        "edge_attr": convention.attribute_name is not None,
-    }
-    for key in dataset.left_out:
-        if takes.get(key, False) or f".{key}" in text:
+    for attribute in ("edge_attr", "edge_type"):
+        if attribute not in convention.roles:
+            continue
+        if isinstance(dataset, Dataset):
+            given = dataset.given_edges
+            there = given is not None and attribute in given.attributes
+        else:
+            there = attribute == "edge_attr" and dataset.new_edge_attr is not None
+            if encodes:
+                raise ModelError(
+                    f"model {name} is an encoder that requires {attribute}, which only classifiers "
+                    f"of graphs get; give the parameter a default, or train the encoder with a "
+                    f"classifier on top"
+                )
+        if not there:
             raise ModelError(
-                f"model {name} takes {key}, which dataset {dataset.name} has; models of nodes get "
-                f"edges without attributes, since an attack adds edges that have none; leave it "
-                f"out of the data (data.{key} = None), or give a model that does not take it"
+                f"model {name} requires {attribute}, but dataset {dataset.name} has no "
+                f"{attribute}; put it into the data, or give the parameter a default"
             )
-
-
-def _check_attributes(dataset: AnyDataset, name: str, *, encodes: bool) -> None:
-    """Check that there are attributes of edges for a module that requires them.
-
-    Raises:
-        ModelError: the dataset has none, or the module is an encoder.
-    """
-    if encodes:
-        raise ModelError(
-            f"model {name} is an encoder that requires edge_attr, which only classifiers of graphs "
-            f"get; give the parameter a default, or train the encoder with a classifier on top"
-        )
-    if not isinstance(dataset, GraphDataset) or dataset.new_edge_attr is None:
-        raise ModelError(
-            f"model {name} requires edge_attr, but dataset {dataset.name} has no attributes of "
-            f"edges (those of a single graph are left out, since an attack adds edges that have "
-            f"none; sets of graphs keep them); give the parameter a default"
-        )
 
 
 def _module_to_train(built: object, plan: _Plan, name: str) -> nn.Module:

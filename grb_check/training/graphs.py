@@ -18,7 +18,6 @@ from grb_check.training.graph_unions import Graphs, graphs_of, mini_batches
 from grb_check.training.nodes import TrainingRun, TrainingSettings, accuracy_and_loss, descend
 from grb_check.victims.checks import DIVERGED, check_output
 from grb_check.victims.conventions import Adapter
-from grb_check.victims.edge_attributes import edge_attributes
 
 BATCH_SIZE: Final = 64  # graphs
 EPOCHS: Final = 100
@@ -60,8 +59,8 @@ def train_on_graphs(
     parts = _endless(graphs)
 
     def logits_of(part: Graphs | Data) -> Tensor:
-        attributes = edge_attributes(part, dataset.new_edge_attr)
-        bound = replace(adapter, batch=part.batch, edge_attributes=attributes)
+        known = dataset.given_edges_of(part)
+        bound = replace(adapter, batch=part.batch, given_edges=known)
         return check_output(
             bound(part.x, part.edge_index),
             name=adapter.name,

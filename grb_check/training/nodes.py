@@ -179,8 +179,9 @@ def train(
         )
     view = training_view(dataset).to(device)
     validation = validation_view(dataset).to(device)
-    loss_of = loss_on(adapter, view, dataset.num_classes)
-    measure = measure_on(adapter, validation, dataset.num_classes, validation.val_mask)
+    loss_of = loss_on(adapter.on_view(view), view, dataset.num_classes)
+    bound = adapter.on_view(validation)
+    measure = measure_on(bound, validation, dataset.num_classes, validation.val_mask)
     return descend(adapter, loss_of, measure, settings, seed=seed)
 
 

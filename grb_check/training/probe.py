@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -122,7 +121,7 @@ def _embedded(
     encoder: Adapter, view: Data, mask: str
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], torch.dtype]:
     """Return embeddings float64 [n, size], labels and dtype of masked nodes, or of graphs."""
-    bound = replace(encoder, batch=view.get("batch"))
+    bound = encoder.on_view(view)
     embeddings = check_output(
         bound(view.x, view.edge_index),
         name=encoder.name,

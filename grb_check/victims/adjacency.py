@@ -14,11 +14,14 @@ ADJACENCY_RULES: Final[tuple[AdjacencyRule, ...]] = get_args(AdjacencyRule)
 MOST_DENSE_NODES: Final = 10_000  # 400 MB a matrix
 
 
-def adjacency_matrix(edge_index: Tensor, num_nodes: int, rule: AdjacencyRule) -> Tensor:
+def adjacency_matrix(
+    edge_index: Tensor, weights: Tensor, num_nodes: int, rule: AdjacencyRule
+) -> Tensor:
     """Return the adjacency as a sparse COO matrix float32 [N, N].
 
     Args:
-        edge_index: int64 [2, e], both directions of each edge.
+        edge_index: int64 [2, e], the row and the column of each entry.
+        weights: float32 [e], the entries of A.
         num_nodes: N.
         rule: `raw` for A; else A + I, divided by the degrees of its rows (`row`), or by their roots
             on both sides, as in Kipf and Welling 2017, equation 2 (`sym`).
@@ -27,10 +30,11 @@ def adjacency_matrix(edge_index: Tensor, num_nodes: int, rule: AdjacencyRule) ->
     if rule != "raw":
         diagonal = torch.arange(num_nodes, device=edge_index.device)
         rows, columns = torch.cat([rows, diagonal]), torch.cat([columns, diagonal])
-    values = torch.ones(rows.numel(), device=edge_index.device)
+        weights = torch.cat([weights, weights.new_ones(num_nodes)])
+    degrees = torch.bincount(rows, weights, num_nodes).to(weights)
     if rule == "row":
-        values = 1 / torch.bincount(rows, minlength=num_nodes)[rows].float()
+        weights = weights / degrees[rows]
     if rule == "sym":
-        roots = torch.bincount(rows, minlength=num_nodes).float().rsqrt()
-        values = roots[rows] * roots[columns]
-    return coo_matrix(rows, columns, values, num_nodes)
+        roots = degrees.rsqrt()
+        weights = weights * roots[rows] * roots[columns]
+    return coo_matrix(rows, columns, weights, num_nodes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
+from grb_check.datasets.given_edges import EDGE_ATTRIBUTES, EdgeAttribute, GivenEdges, SeenEdges
 from grb_check.errors import ModelError, UsageError
 from grb_check.user_code.calls import restored_after_forward, short_traceback
 from grb_check.victims.adjacency import AdjacencyRule, adjacency_matrix
-from grb_check.victims.edge_attributes import EdgeAttributes
 from grb_check.victims.foreign_forwards import refuse_foreign
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.single_output import SingleOutput, kind_of_single, two_columns
@@ -30,7 +30,7 @@ FIXED_SIZE: Final = (
     "graph, and attacks add nodes, so that an embedding of node ids has no row for some"
 )
 Role: TypeAlias = Literal[
-    "x", "edge_index", "edge_weight", "edge_attr", "batch", "data", "adj_t", "adj"
+    "x", "edge_index", "edge_weight", "edge_attr", "edge_type", "batch", "data", "adj_t", "adj"
 ]
 # Parameter names, in lower case, for each role; the role's own name is one of them.
 NAMES: Final[Mapping[Role, frozenset[str]]] = {
@@ -40,6 +40,7 @@ NAMES: Final[Mapping[Role, frozenset[str]]] = {
     "edge_index": frozenset({"edge_index", "edge_indices", "edges", "edge_list"}),
     "edge_weight": frozenset({"edge_weight", "edge_weights"}),
     "edge_attr": frozenset({"edge_attr", "edge_attrs", "edge_feats", "edge_features"}),
+    "edge_type": frozenset({"edge_type", "edge_types", "etype", "etypes", "rel_type", "relations"}),
     "batch": frozenset({"batch"}),
     "data": frozenset({"data", "graph"}),
     "adj_t": frozenset({"adj_t"}),
@@ -48,7 +49,8 @@ NAMES: Final[Mapping[Role, frozenset[str]]] = {
 STRUCTURES: Final[tuple[Role, ...]] = ("edge_index", "adj_t", "adj", "data")
 SUPPORTED: Final = (
     "(x, edge_index), (x, edge_index, edge_weight), (x, adj_t), (x, adj), each with batch or "
-    "without, (data), and (x, edge_index, edge_attr, batch) on sets of graphs with such attributes"
+    "without, (data), and on data with such edges (x, edge_index, edge_attr) and "
+    "(x, edge_index, edge_type)"
 )
 
 
@@ -82,6 +84,7 @@ class Convention:
         weight_name: the optional parameter for edge weights, or None.
         batch_name: the optional parameter for the graph of each node, or None.
         attribute_name: the optional parameter for attributes of edges, or None.
+        type_name: the optional parameter for types of edges, or None.
         adj: how the argument `adj` is made of the adjacency: by a rule, or by a function of it as a
             scipy sparse matrix; None for `module.adj_norm_func`, or the adjacency as it is.
         dense: whether `adj` is a dense matrix.
@@ -91,6 +94,7 @@ class Convention:
     weight_name: str | None = None
     batch_name: str | None = None
     attribute_name: str | None = None
+    type_name: str | None = None
     adj: AdjacencyRule | Callable[..., object] | None = None
     dense: bool = False
 
@@ -108,10 +112,24 @@ class Convention:
         """Whether weights of edges can be given as an argument."""
         return self.weight_name is not None or "edge_weight" in self.roles
 
+    def takes(self, attribute: EdgeAttribute) -> bool:
+        """Whether attributes of edges of this name are among the arguments, or entries of one."""
+        if "data" in self.roles or attribute in self.roles:
+            return True
+        if attribute == "edge_weight":
+            return self.weight_name is not None or bool(self.roles & {"adj", "adj_t"})
+        return (self.attribute_name if attribute == "edge_attr" else self.type_name) is not None
+
     @property
-    def takes_edge_attr(self) -> bool:
-        """Whether attributes of edges are among the arguments."""
-        return self.attribute_name is not None or bool(self.roles & {"edge_attr", "data"})
+    def optional(self) -> tuple[tuple[str, Role], ...]:
+        """Optional parameters and their roles, which are passed where there is a value."""
+        names: tuple[tuple[str | None, Role], ...] = (
+            (self.weight_name, "edge_weight"),
+            (self.attribute_name, "edge_attr"),
+            (self.type_name, "edge_type"),
+            (self.batch_name, "batch"),
+        )
+        return tuple((name, role) for name, role in names if name is not None)
 
     @property
     def takes_batch(self) -> bool:
@@ -173,9 +191,9 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
             f"arguments with grb_check.wrap(module, forward='x, edge_index'), or give the other "
             f"parameters defaults"
         )
-    weights, batches, attributes = (
+    weights, batches, attributes, types = (
         [p.name for p in named if p.name not in roles and _role(p.name) == role]
-        for role in ("edge_weight", "batch", "edge_attr")
+        for role in ("edge_weight", "batch", "edge_attr", "edge_type")
     )
     # PyG's BasicGNN has the parameter in every forward, even if its layers ignore it.
     supported = "edge_index" in roles.values() and getattr(module, "supports_edge_weight", True)
@@ -188,6 +206,7 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
         weights[0] if weights and supported else None,
         batches[0] if batches and "data" not in roles.values() else None,
         _taken_attributes(module, attributes) if "edge_index" in roles.values() else None,
+        types[0] if types and "edge_index" in roles.values() else None,
     )
 
 
@@ -233,7 +252,7 @@ class Adapter:
         batch: int64 [N], non-decreasing, the graph of each node, for a model that classifies
             graphs. Any other number of nodes than N is taken as one graph.
         within: gives a context in which each call of the module is made.
-        edge_attributes: of the graphs, for modules that take them; None if there are none.
+        given_edges: makes the edges that the module gets; None if they are those of the call.
         x_dtype: that features are passed in; None for that of the call.
         single: what the module's only output for each row is, in place of one for each of two
             classes; None if it has one for each class.
@@ -245,7 +264,7 @@ class Adapter:
     method: str = "forward"
     batch: Tensor | None = None
     within: Callable[[], AbstractContextManager[None]] = nullcontext
-    edge_attributes: EdgeAttributes | None = None
+    given_edges: GivenEdges | None = None
     x_dtype: torch.dtype | None = None
     single: SingleOutput | None = None
 
@@ -274,10 +293,21 @@ class Adapter:
         given: dict[Role, object] = {} if edge_weight is None else {"edge_weight": edge_weight}
         return self.with_graph(edge_index, int(x.shape[0]), given)(x)
 
+    def on_view(self, view: Data) -> Adapter:
+        """Return the model for a view, see `training_view`."""
+        return replace(self, batch=view.get("batch"), given_edges=view.get("given_edges"))
+
+    def seen(self, edge_index: Tensor, num_nodes: int) -> SeenEdges:
+        """Return the edges that the module gets for undirected edges int64 [2, e]."""
+        if self.given_edges is None:
+            return SeenEdges(edge_index)
+        return self.given_edges.seen(edge_index, num_nodes)
+
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """Return the map from features to output with the graph fixed, prepared once."""
         plain = self.method == "forward" and self.batch is None and self.x_dtype is None
-        if plain and _has_on_topology(self.module) and not is_patched(self.module):
+        prepared = plain and self.given_edges is None and _has_on_topology(self.module)
+        if prepared and not is_patched(self.module):
             prepare = cast("Callable[..., Any]", self.module.on_topology)
             fixed = self._guarded(prepare, edge_index, num_nodes)
             return lambda x: self._by_class(self._guarded(fixed, x))
@@ -292,9 +322,10 @@ class Adapter:
             edge_index: int64 [2, e].
             num_nodes: N.
             given: arguments that are passed as they are instead of being made from the edges;
-                weights are also put into a `Data`, where the module may ignore them.
+                weights, float [e], are also put into a `Data`, where the module may ignore them.
         """
-        fixed = self._graph_arguments(edge_index, num_nodes, given)
+        seen = self.seen(edge_index, num_nodes)
+        fixed = self._graph_arguments(seen, num_nodes, given)
         # Call the module itself if possible, so that its hooks run.
         function = self.module if self.method == "forward" else getattr(self.module, self.method)
 
@@ -306,20 +337,17 @@ class Adapter:
             for name, role in self.convention.arguments:
                 value = x if role == "x" else graph.get(role)
                 if role == "data":
-                    value = self._data(x, edge_index, graph)
+                    value = given.get("data") or self._data(x, seen.edge_index, graph)
                 if name is None:
                     positional.append(value)
                 else:
                     keyword[name] = value
-            if "edge_weight" in given and self.convention.weight_name is not None:
-                keyword[self.convention.weight_name] = graph["edge_weight"]
-            if self.convention.attribute_name is not None and "edge_attr" in graph:
-                keyword[self.convention.attribute_name] = graph["edge_attr"]
-            if self.batch is not None and self.convention.batch_name is not None:
-                keyword[self.convention.batch_name] = graph["batch"]
-            versions = x._version, edge_index._version
+            for name, role in self.convention.optional:
+                if role in graph:
+                    keyword[name] = graph[role]
+            versions = x._version, seen.edge_index._version
             output = self._guarded(function, *positional, **keyword)
-            if (x._version, edge_index._version) != versions:
+            if (x._version, seen.edge_index._version) != versions:
                 raise ModelError(
                     f"model {self.name} changes its input in place, which would change the graph "
                     f"of all later cases; call x = x.clone() first, or set inplace=False"
@@ -335,22 +363,24 @@ class Adapter:
         return two_columns(output, self.single)
 
     def _graph_arguments(
-        self, edge_index: Tensor, num_nodes: int, given: Mapping[Role, object]
+        self, seen: SeenEdges, num_nodes: int, given: Mapping[Role, object]
     ) -> dict[Role, object]:
         roles = self.convention.roles - given.keys()
-        ones = torch.ones(edge_index.shape[1], device=edge_index.device)
-        source, target = edge_index
-        fixed: dict[Role, object] = {"edge_index": edge_index, **given}
-        if "edge_weight" in roles:
-            fixed["edge_weight"] = ones
-        if self.edge_attributes is not None and self.convention.takes_edge_attr:
-            fixed["edge_attr"] = self.edge_attributes.of(edge_index, num_nodes)
+        source, target = seen.edge_index
+        fixed: dict[Role, object] = {"edge_index": seen.edge_index}
+        fixed.update(cast("Mapping[Role, object]", seen.attributes))
+        fixed |= given
+        if "edge_weight" in given:
+            fixed["edge_weight"] = seen.weights(cast(Tensor, given["edge_weight"]))
+        elif "edge_weight" in roles:
+            fixed["edge_weight"] = seen.weights()
         if "batch" in roles or self.batch is not None:
-            fixed["batch"] = self._batch_of(num_nodes, edge_index.device)
+            fixed["batch"] = self._batch_of(num_nodes, source.device)
         if "adj_t" in roles:
-            fixed["adj_t"] = with_long_indices(csr_matrix(target, source, ones, num_nodes))
+            matrix = csr_matrix(target, source, seen.weights(), num_nodes)
+            fixed["adj_t"] = with_long_indices(matrix)
         if "adj" in roles:
-            fixed["adj"] = self.adjacency(edge_index, num_nodes)
+            fixed["adj"] = self._adjacency(seen, num_nodes)
         return fixed
 
     def _batch_of(self, num_nodes: int, device: torch.device) -> Tensor:
@@ -360,8 +390,7 @@ class Adapter:
         return torch.zeros(num_nodes, dtype=torch.int64, device=device)
 
     def _data(self, x: Tensor, edge_index: Tensor, graph: Mapping[Role, object]) -> Data:
-        names: tuple[Role, ...] = ("edge_weight", "edge_attr")
-        of_edges = {str(name): graph[name] for name in names if name in graph}
+        of_edges = {str(name): graph[name] for name in EDGE_ATTRIBUTES if name in graph}
         if self.batch is None:
             return Data(x=x, edge_index=edge_index, **of_edges)
         batch = self._batch_of(x.shape[0], x.device)
@@ -374,13 +403,17 @@ class Adapter:
         Raises:
             ModelError: a function of the user raises, or returns something other than matrices.
         """
+        return self._adjacency(self.seen(edge_index, num_nodes), num_nodes)
+
+    def _adjacency(self, seen: SeenEdges, num_nodes: int) -> object:
+        edge_index, weights = seen.edge_index, seen.weights()
         normalise = self.convention.adj or getattr(self.module, "adj_norm_func", None)
         if not callable(normalise):
-            matrix = adjacency_matrix(edge_index, num_nodes, normalise or "raw")
+            matrix = adjacency_matrix(edge_index, weights, num_nodes, normalise or "raw")
             return matrix.to_dense() if self.convention.dense else matrix
-        rows, columns = edge_index.cpu().numpy()
-        ones = np.ones(rows.size, np.float32)
-        plain = sp.csr_matrix((ones, (rows, columns)), shape=(num_nodes, num_nodes))
+        ends = edge_index.cpu().numpy()
+        entries = weights.cpu().numpy()
+        plain = sp.csr_matrix((entries, tuple(ends)), shape=(num_nodes, num_nodes))
         return self._to_tensor(self._guarded(normalise, plain), edge_index.device)
 
     @property

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 
 from grb_check.datasets.graph_dataset import AnyDataset
-from grb_check.datasets.views import training_view
+from grb_check.datasets.views import as_given, training_view
 from grb_check.errors import UsageError
 from grb_check.user_code import factories
 from grb_check.user_code.randomness import isolated_randomness
@@ -46,7 +46,7 @@ class Subject:
         if not callable(self.source):
             return self.source
         offered = {
-            "data": training_view(dataset),
+            "data": as_given(training_view(dataset)),
             "num_features": dataset.num_features,
             "num_classes": dataset.num_classes,
             "dataset": dataset.name,

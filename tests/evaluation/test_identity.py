@@ -1,4 +1,4 @@
-"""Finished models, and the graph as the user gave it."""
+"""Models that come trained, and their modules in the user's own form."""
 
 from __future__ import annotations
 
@@ -8,65 +8,126 @@ import pytest
 import torch
 from small_graphs import community_dataset
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.given_edges import given_edges
 from grb_check.errors import ModelError
 from grb_check.evaluation.identity import check_identity
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.gradients.victim import Victim
-from grb_check.victims.conventions import PLAIN, Adapter
+from grb_check.training.building import build_victim
+from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.wrappers import Encoder
 
 DATASET = community_dataset()
 EDGES: Tensor = DATASET.graph.edge_index
 LOOPS = torch.arange(100).repeat(2, 1)
+WHOLE = torch.empty(0, dtype=torch.int64)
 
 
 class Counts(nn.Module):
-    """The class follows from the number of a node's edges, or from its features if asked."""
-
-    def __init__(self, *, features: bool = False) -> None:
-        super().__init__()
-        self.features = features
+    """The class follows from the number of edges that enter a node."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        if self.features:
-            return x[:, :3]
         degree = torch.bincount(edge_index[1], minlength=len(x))
         return nn.functional.one_hot(degree % 3, 3).float()
 
 
-def check(edge_index: Tensor, *, features: bool = False) -> None:
-    dataset: Dataset = replace(DATASET, given_edges=edge_index)
-    victim = Victim(Adapter(Counts(features=features).eval(), "m", PLAIN), 3)
+class ReadsMore(nn.Module):
+    """The class is in the features and in another attribute of the data, if it is there."""
+
+    def forward(self, data: Data) -> Tensor:
+        known = data.get("place", torch.zeros(len(data.x)).long())
+        return data.x[:, :3] + 9 * nn.functional.one_hot(known, 3)
+
+
+class ReadsType(nn.Module):
+    """The class depends on the type of the features."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        shift = 1 if x.dtype == torch.int64 else 0
+        return nn.functional.one_hot((x[:, 0].long() + shift) % 3, 3).float()
+
+
+def given(**more: object) -> Data:
+    return Data(x=torch.empty(0), edge_index=EDGES, y=DATASET.graph.y, **more)
+
+
+def check(module: nn.Module, dataset: Dataset) -> None:
+    convention = detect_convention(module, "forward", "m")
+    adapter = Adapter(module.eval(), "m", convention, given_edges=dataset.given_edges)
+    victim = Victim(adapter, 3)
     check_identity(TrainedModel(victim, predict(victim, dataset.graph, 0)), dataset)
 
 
 @pytest.mark.parametrize(
-    ("edges", "words"),
+    "edges",
     [
-        (torch.cat([EDGES, LOOPS], 1), r"100 self-loops dropped\), and 100 .*remove_self_loops"),
-        (EDGES[:, EDGES[0] < EDGES[1]], r"one-way edges made two-way\), .*to_undirected"),
-        (torch.cat([EDGES, EDGES[:, ::2]], 1), r"duplicate edges merged\), .*coalesce"),
+        torch.cat([EDGES, LOOPS], 1),
+        EDGES[:, EDGES[0] < EDGES[1]],
+        torch.cat([EDGES, EDGES[:, ::2]], 1),
+        EDGES.flip(1),
     ],
-    ids=["loops", "directions", "duplicates"],
+    ids=["loops", "directions", "duplicates", "order"],
 )
-def test_a_change_of_the_edges_that_changes_answers_is_named(edges: Tensor, words: str) -> None:
-    """With the share of the answers, and what to do."""
-    with pytest.raises(ModelError, match=rf"of the nodes otherwise .*{words}"):
-        check(edges)
-    check(edges, features=True)  # a model that does not mind
+def test_edges_as_they_were_given_are_no_change(edges: Tensor) -> None:
+    """A model that counts them has the same classes; of other edges it has not."""
+    known = given_edges(edges, {}, DATASET.num_nodes)
+    user_graph = given()
+    user_graph.edge_index = edges
+    dataset = replace(DATASET, user_graph=user_graph, given_edges=known)
+    check(Counts(), dataset)
+    if not known.one_each:
+        with pytest.raises(ModelError, match=r"comes trained, .* otherwise"):
+            check(Counts(), replace(dataset, given_edges=None))
 
 
-def test_the_change_that_explains_most_is_named_among_several() -> None:
-    """Each is undone alone."""
-    few = torch.cat([EDGES, LOOPS[:, :3]], 1)
-    with pytest.raises(ModelError, match=r"3 self-loops dropped, .* one-way .*, and .* one-way"):
-        check(few[:, few[0] <= few[1]])
+@pytest.mark.parametrize(
+    ("module", "user_graph", "words"),
+    [
+        (
+            ReadsMore(),
+            given(place=DATASET.graph.y, other=LOOPS),
+            "reads data.place, .* into x, or into the module",
+        ),
+        (
+            ReadsType(),
+            Data(x=WHOLE, edge_index=EDGES),
+            "x is int64 in the data, and was passed as float32; give it as float32",
+        ),
+    ],
+    ids=["attribute", "type"],
+)
+def test_what_explains_other_answers_is_named(
+    module: nn.Module, user_graph: Data, words: str
+) -> None:
+    """Each change is undone alone."""
+    with pytest.raises(ModelError, match=words):
+        check(module, replace(DATASET, user_graph=user_graph))
+    check(module, replace(DATASET, user_graph=given()))
 
 
-def test_the_same_graph_is_no_change() -> None:
-    """In any order of its edges; nor is anything checked where no user gave a graph."""
-    check(EDGES)
-    check(EDGES.flip(1))
-    victim = Victim(Adapter(Counts().eval(), "m", PLAIN), 3)
-    check_identity(TrainedModel(victim, torch.zeros(DATASET.num_nodes)), DATASET)
+def test_a_model_that_fails_in_the_users_form_is_not_compared() -> None:
+    """Nor one on data of no user."""
+    double = replace(DATASET, user_graph=Data(x=torch.empty(0).double(), edge_index=EDGES))
+    module = nn.Linear(8, 3)
+    module.forward = lambda x, edge_index: nn.functional.linear(x, module.weight)  # type: ignore[method-assign]
+    check(module, double)
+    check(ReadsMore(), DATASET)
+
+
+@pytest.mark.filterwarnings("ignore::grb_check.victims.checks.ModelWarning")
+def test_an_encoder_is_compared_through_its_probe() -> None:
+    """Its embeddings are not classes."""
+    dataset = replace(DATASET, user_graph=given(place=DATASET.graph.y))
+    for module, fails in ((ReadsMore(), True), (Counts(), False)):
+        victim = build_victim(
+            Encoder(module.eval()), dataset, name="m", seed=0, device=torch.device("cpu")
+        )
+        model = TrainedModel(victim, predict(victim, dataset.graph, 0))
+        if fails:
+            with pytest.raises(ModelError, match=r"reads data\.place"):
+                check_identity(model, dataset)
+        else:
+            check_identity(model, dataset)

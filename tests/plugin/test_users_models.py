@@ -180,7 +180,7 @@ def test_an_exit_is_an_error_of_its_case_alone(
         ("without_values", "ERROR: model a: * is on the meta device, which holds no values; *"),
         (
             "no_convention",
-            "ERROR: *requires edge_attr, but dataset tiny has no attributes of edges *",
+            "ERROR: *requires edge_attr, but dataset tiny has no edge_attr*",
         ),
         ("cached", "ERROR: model a: layer first has cached=True *"),
     ],

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from grb_check.datasets.reading.npz import integers
-from grb_check.datasets.source import DataNotice
+from grb_check.datasets.source import DataChange
 from grb_check.errors import DataError, count
 
 IntArray = NDArray[np.int64]
@@ -154,22 +154,37 @@ def both_ways(matrix: sp.csr_array) -> sp.csr_array:
 
 
 def undirected_edges(matrix: sp.csr_array, where: str, *, what: str = "graph has") -> IntArray:
+    """Return `pairs_of_nodes` of a graph whose edges are repaired.
+
+    GRB's graphs have no edge weights, so all weights become 1.
+
+    Warns:
+        DataChange: counts what was repaired.
+    """
+    edges, repairs = pairs_of_nodes(matrix, where, what=what)
+    if any(repairs.values()):
+        done = ", ".join(f"{count} {what}" for what, count in repairs.items() if count)
+        warnings.warn(f"{where}: {done}", DataChange, stacklevel=2)
+    return edges
+
+
+def pairs_of_nodes(
+    matrix: sp.csr_array, where: str, *, what: str = "graph has"
+) -> tuple[IntArray, dict[str, int]]:
     """Return both directions of each edge, once, without self-loops, sorted by row, then column.
 
     Args:
         matrix: [num_nodes, num_nodes] without stored zeros; each entry stands for an edge,
-            in either direction; GRB's graphs have no edge weights, so all weights become 1.
+            in either direction.
         where: the file, for messages.
         what: the edges belong to, with a verb, for messages.
 
     Returns:
-        int64 [2, 2 * num_edges], as PyG expects; everything before is int32.
+        int64 [2, 2 * num_edges], as PyG expects; everything before is int32. And the number of each
+        repair.
 
     Raises:
         DataError: the graph has no edges.
-
-    Warns:
-        DataNotice: counts what was repaired.
     """
     num_nodes = matrix.shape[0]
     rows = _rows(matrix)
@@ -186,21 +201,18 @@ def undirected_edges(matrix: sp.csr_array, where: str, *, what: str = "graph has
     forward.sum_duplicates()
     duplicates = ones.size - forward.nnz
     both = _symmetric(forward)
+    if not both.nnz:
+        raise DataError(f"{where}: the {what} no edges")
+    edges = np.empty((2, both.nnz), dtype=np.int64)
+    edges[0] = np.repeat(np.arange(num_nodes, dtype=np.int32), np.diff(both.indptr))
+    edges[1] = both.indices
     repairs = {
         "self-loops dropped": loops,
         "duplicate entries merged": duplicates,
         "one-way edges made two-way": both.nnz - forward.nnz,
         "edge weights set to 1": weighted,
     }
-    if any(repairs.values()):
-        done = ", ".join(f"{count} {what}" for what, count in repairs.items() if count)
-        warnings.warn(f"{where}: {done}", DataNotice, stacklevel=2)
-    if not both.nnz:
-        raise DataError(f"{where}: the {what} no edges")
-    edges = np.empty((2, both.nnz), dtype=np.int64)
-    edges[0] = np.repeat(np.arange(num_nodes, dtype=np.int32), np.diff(both.indptr))
-    edges[1] = both.indices
-    return edges
+    return edges, repairs
 
 
 def _symmetric(forward: sp.csr_array) -> sp.csr_array:

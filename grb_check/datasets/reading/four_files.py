@@ -69,6 +69,7 @@ def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
         labels=classes,
         num_classes=num_classes,
         split=split,
+        given_dtype=str(raw.dtype),
     )
 
 

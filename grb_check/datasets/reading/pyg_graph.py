@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import copy
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,14 +15,19 @@ from torch_geometric.data import Dataset as PygDataset
 
 from grb_check.datasets.assembly import Masks, dataset_of
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.reading.adjacency import matrix_of_pairs
+from grb_check.datasets.given_edges import (
+    EDGE_ATTRIBUTES,
+    EdgeAttribute,
+    GivenEdges,
+    given_edges,
+)
+from grb_check.datasets.reading.adjacency import matrix_of_pairs, pairs_of_nodes
 from grb_check.datasets.reading.npz import checked_shape, dense_features
-from grb_check.datasets.source import DataNotice, SplitRule
+from grb_check.datasets.source import SplitRule
 from grb_check.datasets.unlabelled import without_nan
 from grb_check.errors import DataError, count, one_line
 
 PARTS: Final = ("train", "val", "test")
-EDGE_ATTRIBUTES: Final = ("edge_attr", "edge_weight", "edge_type")
 
 
 def single_graph(user_data: object, where: str) -> Data:
@@ -74,8 +79,6 @@ def dataset_of_graph(
     Raises:
         DataError: an attribute is missing, has a wrong type, or contradicts another.
 
-    Warns:
-        DataNotice: edges have attributes or weights, which models do not get.
     """
     features = read_features(_given(data, "x", where), where)
     if features.ndim != 2:
@@ -84,25 +87,67 @@ def dataset_of_graph(
     pairs = dense_array(_given(data, "edge_index", where), f"{where}: edge_index")
     masks, remark = _masks(data, features.shape[0], where, number)
     remark = "" if split == "grb" else remark
-    unread = tuple(key for key in EDGE_ATTRIBUTES if data.get(key) is not None)
-    if unread:
-        msg = (
-            f"{where}: {' and '.join(unread)} left out; models of nodes get edges without "
-            f"attributes, since an attack adds edges that have none"
-        )
-        warnings.warn(msg, DataNotice, stacklevel=2)
+    adjacency = matrix_of_pairs(pairs, features.shape[0], f"{where}: edge_index")
+    given = _edges_as_given(data, pairs, where)
     result = dataset_of(
         name=name,
         origin=origin + remark,
         where=where,
         features=features,
-        adjacency=matrix_of_pairs(pairs, features.shape[0], f"{where}: edge_index"),
+        adjacency=adjacency,
         labels=labels,
         masks=masks,
         split=split,
+        edges_of=lambda matrix, where: pairs_of_nodes(matrix, where)[0],
     )
+    user_graph = copy.copy(data)
+    user_graph.x = torch.from_numpy(features[:0].flatten())
+    return replace(result, given_edges=given, user_graph=user_graph)
+
+
+def _edges_as_given(data: Data, pairs: NDArray[Any], where: str) -> GivenEdges | None:
+    """Return the edges that models get; None if they are those that attacks see.
+
+    Raises:
+        DataError: attributes are not one number or row for each edge.
+    """
     edges = torch.from_numpy(pairs.astype(np.int64))
-    return replace(result, left_out=unread, given_edges=edges)
+    attributes = {
+        key: _attribute(data[key], key, pairs.shape[1], f"{where}: {key}")
+        for key in EDGE_ATTRIBUTES
+        if data.get(key) is not None
+    }
+    given = given_edges(edges, attributes, int(data.num_nodes))
+    return given if attributes or not given.one_each else None
+
+
+def _attribute(values: object, key: EdgeAttribute, edges: int, where: str) -> Tensor:
+    array = dense_array(values, where)
+    numbers = "iu" if key == "edge_type" else "biuf"
+    flat = key != "edge_attr"
+    if flat and array.shape == (edges, 1):
+        array = array[:, 0]
+    if (
+        array.dtype.kind not in numbers
+        or array.shape[:1] != (edges,)
+        or array.ndim > (1 if flat else 2)
+        or not np.isfinite(array).all()
+        or (key == "edge_type" and edges and int(array.min()) < 0)
+    ):
+        expected = {
+            "edge_type": f"integers from 0, [{edges}]",
+            "edge_weight": f"finite numbers [{edges}]",
+            "edge_attr": f"finite numbers [{edges}] or [{edges}, columns]",
+        }
+        raise DataError(
+            f"{where} is {array.dtype} {list(array.shape)}; it must be {expected[key]}, one for "
+            f"each edge"
+        )
+    if key == "edge_type":
+        array = array.astype(np.int64)
+    if key == "edge_weight" or array.dtype.kind in "bf":
+        array = array.astype(np.float32)
+    return torch.from_numpy(np.ascontiguousarray(array))
 
 
 def _given(data: Data, key: str, where: str) -> Any:

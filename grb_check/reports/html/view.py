@@ -22,7 +22,7 @@ from grb_check.reports import audit
 from grb_check.reports.case_line import Line
 from grb_check.reports.columns import diagnostic_notes, filled, notes
 from grb_check.reports.conclusion import conclusions
-from grb_check.reports.digest import Digest, compared, limits_of
+from grb_check.reports.digest import Digest, changes_in, compared, limits_of
 from grb_check.reports.html.picture import pictures
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
@@ -237,6 +237,11 @@ def _settings(digest: Digest) -> dict[str, Any]:
         "given": describe_given(settings.given, settings.origins, ("attacked", "data")),
         "chosen": chosen,
         "versions": record.environment,
+        "changes": {
+            group: changes
+            for group, lines in digest.groups.items()
+            if (changes := changes_in(lines))
+        },
         "data": {row.case.dataset: row.outcome for row in digest.rows if row.outcome},
     }
 

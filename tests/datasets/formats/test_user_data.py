@@ -13,7 +13,7 @@ from sources import read_with
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
-from grb_check.datasets import DataNotice, Places, find
+from grb_check.datasets import Places, find
 from grb_check.datasets import load as load_dataset
 from grb_check.datasets.formats.user_data import USER_DATA
 from grb_check.errors import DataError, UsageError
@@ -100,11 +100,50 @@ def test_own_data_without_masks_has_grbs_split(module: ModuleType) -> None:
         load_dataset(find("mine=mine:data"))
 
 
-def test_attributes_of_edges_are_left_out_with_a_notice(module: ModuleType) -> None:
-    """Models of nodes do not get them."""
-    edges = graph().edge_index.shape[1]
-    with pytest.warns(DataNotice, match="edge_attr left out"):
-        load(module, graph(edge_attr=torch.rand(edges, 3)))
+@pytest.mark.filterwarnings("error::grb_check.datasets.source.DataNotice")
+def test_edges_are_those_that_were_given(module: ModuleType) -> None:
+    """In their directions, with self-loops and attributes; attacks see pairs of nodes."""
+    edges = torch.tensor([[3, 3, 1, 2, 2], [3, 1, 3, 1, 1]])
+    size = edges.shape[1]
+    dataset = load(
+        module,
+        graph(
+            edge_index=edges,
+            edge_attr=torch.arange(2 * size).view(size, 2).double(),
+            edge_weight=torch.arange(size)[:, None],
+            edge_type=torch.arange(size, dtype=torch.int32),
+        ),
+    )
+    assert dataset.graph.edge_index.tolist() == [[1, 1, 2, 3], [2, 3, 1, 1]]
+    assert dataset.given_edges is not None
+    assert dataset.given_edges.numbers == (1, 1, 1)
+    seen = dataset.given_edges.seen(dataset.graph.edge_index, dataset.num_nodes)
+    order = seen.attributes["edge_type"].argsort()
+    assert seen.edge_index[:, order].equal(edges)
+    assert seen.attributes["edge_weight"][order].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert seen.attributes["edge_attr"][order].flatten().tolist() == list(range(2 * size))
+    assert load(module, graph()).given_edges is None
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("edge_type", torch.zeros(3).long(), r"is int64 \[3\]; it must be integers from 0, \["),
+        ("edge_type", None, r"is float32 \[\d+\]; it must be integers from 0"),
+        ("edge_type", -1, "is int64 .*; it must be integers from 0"),
+        ("edge_weight", float("nan"), "is float32 .*; it must be finite numbers"),
+    ],
+    ids=["length", "floats", "negative", "nan"],
+)
+def test_attributes_of_edges_that_cannot_be_are_errors(
+    module: ModuleType, name: str, values: object, words: str
+) -> None:
+    """Before any model is built."""
+    size = graph().edge_index.shape[1]
+    if not isinstance(values, torch.Tensor):
+        values = torch.ones(size) if values is None else torch.full((size,), values)
+    with pytest.raises(DataError, match=f"{name} {words}"):
+        load(module, graph(**{name: values}))
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")

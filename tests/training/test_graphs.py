@@ -1,4 +1,4 @@
-"""Attributes of edges of attacked graphs: the data's where the edge was, one for all new ones."""
+"""Models of graphs whose edges have attributes, on attacked graphs too."""
 
 from __future__ import annotations
 
@@ -15,15 +15,9 @@ from grb_check.datasets.graph_dataset import GraphDataset, GraphSet, graph_datas
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim
-from grb_check.victims.edge_attributes import edge_attributes
 from grb_check.victims.wrappers import Encoder
 
 CPU = torch.device("cpu")
-PATH = Data(
-    x=torch.ones(4, 1),
-    edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]),
-    edge_attr=torch.arange(6.0)[:, None],
-)
 
 
 class Gine(nn.Module):
@@ -70,27 +64,6 @@ DATASET = with_attributes()
 
 def victim_of(model: object) -> Victim:
     return build_victim(model, DATASET, name="m", seed=0, device=CPU)
-
-
-def test_known_edges_have_the_attributes_of_the_data() -> None:
-    """In any order; edges that the data does not have are new."""
-    known = edge_attributes(PATH, torch.tensor([-1.0]))
-    assert known is not None
-    edges = torch.tensor([[3, 0, 0, 3], [2, 1, 3, 0]])
-    assert known.of(edges, 4).tolist() == [[5], [0], [-1], [-1]]
-    assert known.of(edges[:, :0], 4).shape == (0, 1)
-    assert known.of(edges, 7).tolist() == [[-1]] * 4
-    assert edge_attributes(Data(x=PATH.x, edge_index=PATH.edge_index), None) is None
-
-
-def test_copies_have_the_attributes_of_their_nodes() -> None:
-    """Twice the same graph, and the half of it."""
-    known = edge_attributes(PATH, torch.tensor([-1.0]))
-    assert known is not None
-    copies = known.of_copies(torch.tensor([0, 1, 2, 3, 2, 3]))
-    assert copies.of(torch.tensor([[2, 4, 3], [3, 5, 4]]), 6).tolist() == [[4], [4], [5]]
-    twice = copies.of_copies(torch.tensor([4, 5, 0, 1]))
-    assert twice.of(torch.tensor([[0, 3], [1, 2]]), 4).tolist() == [[4], [1]]
 
 
 @pytest.mark.slow
@@ -145,7 +118,9 @@ def test_weights_of_pairs_have_gradients_through_layers_with_attributes() -> Non
 def test_a_model_that_needs_attributes_is_refused_where_there_are_none() -> None:
     """Before it is called; so is an encoder."""
     for other in (graph_dataset(set_of_graphs()), community_dataset()):
-        with pytest.raises(ModelError, match=r"requires edge_attr, but dataset .* has no attrib"):
+        with pytest.raises(
+            ModelError, match=r"requires edge_attr, but dataset .* has no edge_attr"
+        ):
             build_victim(Gine(1), other, name="m", seed=0, device=CPU)
     with pytest.raises(ModelError, match="is an encoder that requires edge_attr"):
         victim_of(Encoder(Gine(1)))

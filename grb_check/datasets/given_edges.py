@@ -1,0 +1,259 @@
+"""Edges as they were given, under any change of the undirected graph that attacks see.
+
+Attacks add and remove undirected pairs of nodes. What a model gets for a pair of the data is all of
+its edges there: in the directions that they have, as often as they are there, with their
+attributes. A pair that an attack adds is an edge in both directions. Self-loops of the data stay
+with their nodes; no attack adds or removes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+EdgeAttribute: TypeAlias = Literal["edge_attr", "edge_weight", "edge_type"]
+EDGE_ATTRIBUTES: Final[tuple[EdgeAttribute, ...]] = get_args(EdgeAttribute)
+INJECTED: Final = -1  # in place of a node of the data
+
+
+@dataclass(frozen=True, eq=False)
+class TypesAtNodes:
+    """How many edges of each type leave and enter each node, for the type of a new edge.
+
+    Attributes:
+        leaving: int64 [num_nodes + 1, types]; the last row, of injected nodes, is 0.
+        entering: likewise.
+    """
+
+    leaving: Tensor
+    entering: Tensor
+
+    def of_new(self, sources: Tensor, targets: Tensor) -> Tensor:
+        """Return the commonest type among edges that leave a source and that enter its target.
+
+        Where there is none, the commonest of all edges.
+
+        Args:
+            sources: int64 [f], nodes of the data or `INJECTED`.
+            targets: likewise.
+        """
+        counts = self.leaving[sources] + self.entering[targets]
+        overall = self.leaving.sum(dim=0)
+        return torch.where(counts.sum(dim=1) > 0, counts.argmax(dim=1), overall.argmax())
+
+
+def types_at_nodes(edge_index: Tensor, types: Tensor, num_nodes: int) -> TypesAtNodes:
+    """Count types int64 [e] of edges int64 [2, e] at their ends."""
+    size = int(types.max()) + 1 if types.numel() else 1
+    leaving, entering = (
+        torch.bincount(nodes * size + types, minlength=(num_nodes + 1) * size).view(-1, size)
+        for nodes in edge_index
+    )
+    return TypesAtNodes(leaving, entering)
+
+
+@dataclass(frozen=True, eq=False)
+class SeenEdges:
+    """The edges that a model gets for an undirected graph.
+
+    Attributes:
+        edge_index: int64 [2, f].
+        attributes: of these edges, [f, ...] each.
+        sources: int64 [f], the edge of the undirected graph that each comes from; -1 for
+            self-loops; None if they are the same edges.
+    """
+
+    edge_index: Tensor
+    attributes: Mapping[EdgeAttribute, Tensor] = field(default_factory=dict)
+    sources: Tensor | None = None
+
+    def factors(self, given: Tensor) -> Tensor:
+        """Return those of all edges, [f], for factors of the undirected edges, [e]; 1 for loops."""
+        if self.sources is None:
+            return given
+        return torch.cat([given, given.new_ones(1)])[self.sources]
+
+    def weights(self, given: Tensor | None = None) -> Tensor:
+        """Return the weights float [f] of all edges, times factors for the undirected edges, [e]"""
+        known = self.attributes.get("edge_weight")
+        if known is None:
+            known = torch.ones(self.edge_index.shape[1], device=self.edge_index.device)
+        return known if given is None else self.factors(given) * known.to(given.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenEdges:
+    """The edges of a graph, or of a union of graphs, as they were given.
+
+    Attributes:
+        codes: int64 [p + 1], row * num_nodes + column of both directions of each pair with an edge,
+            and of each self-loop, rising; the last, num_nodes^2, stands for all new edges.
+        starts: int64 [p + 2], where the edges of each code begin in `attributes`, and their number.
+        attributes: [e + 1, ...] each, of all edges by their codes, and of a new edge.
+        num_nodes: of the data.
+        nodes: int64 [n], the node of the data that each node of the present graph is, or
+            `INJECTED`; nodes after these are injected. A graph of fewer nodes, such as one on which
+            a model is tried, is not of the data: all of its edges are new.
+        types: for the types of new edges; None if edges have no type.
+    """
+
+    codes: Tensor
+    starts: Tensor
+    attributes: Mapping[EdgeAttribute, Tensor]
+    num_nodes: int
+    nodes: Tensor
+    types: TypesAtNodes | None = None
+
+    @property
+    def one_each(self) -> bool:
+        """Whether each pair has one edge in each direction, and no node a self-loop."""
+        loops = (self.codes // self.num_nodes == self.codes % self.num_nodes)[:-1]
+        return not bool((self.starts.diff() != 1).any()) and not bool(loops.any())
+
+    @property
+    def edge_index(self) -> Tensor:
+        """All edges of the data, int64 [2, e], in the order of `attributes`."""
+        codes = self.codes[:-1].repeat_interleave(self.starts.diff()[:-1])
+        return torch.stack([codes // self.num_nodes, codes % self.num_nodes])
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Numbers of self-loops, of edges without their reverse, and of edges beside another."""
+        rows, columns = (self.codes // self.num_nodes)[:-1], (self.codes % self.num_nodes)[:-1]
+        numbers = self.starts.diff()[:-1]
+        loops = rows == columns
+        one_way = int((numbers[~loops] == 0).sum())
+        return int(numbers[loops].sum()), one_way, int((numbers[~loops] - 1).clamp(min=0).sum())
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that determines what a model gets, for a digest."""
+        return self.codes, self.starts, *(self.attributes[name] for name in sorted(self.attributes))
+
+    def on(self, nodes: Tensor) -> GivenEdges:
+        """Return the edges for a graph of other nodes, such as a part of this one, or copies.
+
+        Args:
+            nodes: int64 [m], the node of the present graph that each node is; `INJECTED`, or a
+                number above all of them, for injected nodes.
+        """
+        known = self._nodes(int(nodes.max()) + 1 if nodes.numel() else 0)
+        present = torch.where(nodes < 0, INJECTED, known.to(nodes.device)[nodes])
+        return replace(self, nodes=present)
+
+    def seen(self, edge_index: Tensor, num_nodes: int) -> SeenEdges:
+        """Return the edges that a model gets.
+
+        Args:
+            edge_index: int64 [2, e], both directions of each pair of the present graph.
+            num_nodes: of the present graph.
+        """
+        given = self._to(edge_index.device)
+        nodes = given._nodes(num_nodes) if num_nodes >= given.nodes.numel() else None
+        if nodes is None:
+            nodes = torch.full((num_nodes,), INJECTED, device=edge_index.device)
+        simple = given.one_each
+        loops = edge_index.new_empty(0) if simple else given._with_loops(nodes)
+        ends = torch.cat([edge_index, loops.expand(2, -1)], dim=1) if loops.numel() else edge_index
+        places = given._places(nodes[ends])
+        positions, sources = given.starts[places], None
+        if not simple:
+            numbers = given.starts.diff()[places]
+            sources = torch.arange(places.numel(), device=ends.device).repeat_interleave(numbers)
+            firsts = numbers.cumsum(0) - numbers  # of each place among the edges that are seen
+            within = torch.arange(sources.numel(), device=ends.device) - firsts[sources]
+            positions, ends = positions[sources] + within, ends[:, sources]
+            sources = torch.where(sources < edge_index.shape[1], sources, -1)
+        attributes = {name: values[positions] for name, values in given.attributes.items()}
+        if given.types is not None:
+            new = positions == given.starts[-2]
+            attributes["edge_type"][new] = given.types.of_new(*nodes[ends[:, new]])
+        return SeenEdges(ends, attributes, sources)
+
+    def _nodes(self, num_nodes: int) -> Tensor:
+        """The node of the data that each node of a graph with injected nodes is, int64 [.]."""
+        more = max(0, num_nodes - self.nodes.numel())
+        return torch.cat([self.nodes, self.nodes.new_full((more,), INJECTED)])
+
+    def _with_loops(self, nodes: Tensor) -> Tensor:
+        """The nodes of the present graph that have self-loops in the data, int64 [l]."""
+        codes = self.codes[:-1]
+        has_loop = torch.zeros(self.num_nodes + 1, dtype=torch.bool, device=codes.device)
+        loops = codes // self.num_nodes == codes % self.num_nodes
+        has_loop[(codes // self.num_nodes)[loops]] = True
+        return has_loop[nodes].nonzero().flatten()  # the last row is that of injected nodes, -1
+
+    def _places(self, ends: Tensor) -> Tensor:
+        """The place in `codes` of edges between nodes of the data, int64 [f]; the last for new."""
+        rows, columns = ends
+        codes = torch.where((rows >= 0) & (columns >= 0), rows * self.num_nodes + columns, -1)
+        places = torch.searchsorted(self.codes, codes)
+        return torch.where(self.codes[places] == codes, places, self.codes.numel() - 1)
+
+    def _to(self, device: torch.device) -> GivenEdges:
+        if self.codes.device == device:
+            return self
+        types = self.types
+        if types is not None:
+            types = TypesAtNodes(types.leaving.to(device), types.entering.to(device))
+        return GivenEdges(
+            self.codes.to(device),
+            self.starts.to(device),
+            {name: values.to(device) for name, values in self.attributes.items()},
+            self.num_nodes,
+            self.nodes.to(device),
+            types,
+        )
+
+
+def given_edges(
+    edge_index: Tensor,
+    attributes: Mapping[EdgeAttribute, Tensor],
+    num_nodes: int,
+    new: Mapping[EdgeAttribute, Tensor] | None = None,
+) -> GivenEdges:
+    """Return the edges of a graph as they were given.
+
+    Args:
+        edge_index: int64 [2, e], with any directions, duplicates and self-loops.
+        attributes: of these edges, [e, ...] each.
+        num_nodes: N.
+        new: of edges that the graph does not have; `of_new_edges` if not given, and for types the
+            commonest at their ends.
+    """
+    rows, columns = edge_index
+    codes_of_edges, backwards = rows * num_nodes + columns, columns * num_nodes + rows
+    codes: Tensor = torch.unique(torch.cat([codes_of_edges, backwards]))
+    numbers = torch.bincount(torch.searchsorted(codes, codes_of_edges), minlength=codes.numel())
+    starts = torch.cat([numbers.new_zeros(1), numbers, numbers.new_ones(1)]).cumsum(0)
+    order = codes_of_edges.argsort(stable=True)
+    rest = {} if new is None else new
+    types = attributes.get("edge_type") if new is None else None
+    return GivenEdges(
+        torch.cat([codes, codes.new_full((1,), num_nodes * num_nodes)]),
+        starts,
+        {
+            name: torch.cat([values[order], rest.get(name, of_new_edges(values)).to(values)[None]])
+            for name, values in attributes.items()
+        },
+        num_nodes,
+        torch.arange(num_nodes, device=edge_index.device),
+        None if types is None else types_at_nodes(edge_index, types, num_nodes),
+    )
+
+
+def of_new_edges(values: Tensor) -> Tensor:
+    """Return the attributes of edges that an attack adds, [...], for those of the data, [e, ...].
+
+    Whole numbers are taken for categories: the most frequent row. Other attributes have their mean.
+    The choice is ours: papers attack graphs without them.
+    """
+    if not values.numel() or not torch.equal(values, values.round()):
+        return values.float().mean(dim=0).nan_to_num()  # of no edge at all: 0
+    rows, counts = torch.unique(values, dim=0, return_counts=True)
+    most_frequent: Tensor = rows[counts.argmax()]
+    return most_frequent

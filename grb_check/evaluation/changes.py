@@ -1,0 +1,116 @@
+"""What the harness changes between what a user gives and what the model gets: one list.
+
+Readers say by a `DataChange` what they repair; the rest follows from the dataset and the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.given_edges import EDGE_ATTRIBUTES, GivenEdges
+from grb_check.datasets.graph_dataset import AnyDataset
+from grb_check.datasets.source import FeatureRule
+from grb_check.errors import count
+from grb_check.gradients.rescaled import AnyVictim
+from grb_check.gradients.victim import Victim
+from grb_check.victims.conventions import Adapter
+from grb_check.victims.probed import Probed
+
+_SCALED: Final[dict[FeatureRule, str]] = {
+    "grb": "features normalised as GRB does",
+    "rows": "each node's features divided by their sum",
+}
+_KNOWN: Final = frozenset(
+    {"x", "edge_index", "y", "train_mask", "val_mask", "test_mask", *EDGE_ATTRIBUTES}
+)
+
+
+def changes_of(
+    dataset: AnyDataset, repaired: Sequence[str], victim: AnyVictim | None
+) -> tuple[str, ...]:
+    """Return each change, with a number where there is one.
+
+    Args:
+        dataset: that the model is attacked on.
+        repaired: what its reader changed.
+        victim: the model; None for those of the data alone.
+    """
+    adapter = _adapter(victim) if victim is not None else None
+    return (*repaired, *_of_data(dataset, adapter), *_of_model(victim, adapter))
+
+
+def edges_of_attacks(given: GivenEdges | None) -> str:
+    """Return how attacks change edges that are others than pairs of nodes; empty without any."""
+    if given is None:
+        return ""
+    loops, one_way, more = given.numbers
+    texts = [
+        f"{count(loops, 'self-loop')} that no attack touches" if loops else "",
+        f"{count(one_way, 'one-way edge')}, removed like all, and added as both directions"
+        if one_way
+        else "",
+        f"{count(more, 'edge')} beside another, removed together" if more else "",
+    ]
+    for name, values in given.attributes.items():
+        new = "the commonest at its ends" if name == "edge_type" else _shown(values[-1])
+        texts.append(f"an added edge has {name} {new}")
+    return "; ".join(filter(None, texts))
+
+
+def _of_data(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
+    result = []
+    if dataset.features in _SCALED:
+        result.append(_SCALED[dataset.features])
+    integers = adapter is not None and adapter.x_dtype == torch.int64
+    if dataset.given_dtype != "float32" and not (integers and dataset.given_dtype == "int64"):
+        result.append(
+            f"features cast from {dataset.given_dtype} to {'int64' if integers else 'float32'}"
+        )
+    if not isinstance(dataset, Dataset):
+        return result
+    if dataset.user_graph is not None:
+        others = sorted({*map(str, dataset.user_graph.keys())} - _KNOWN)
+        if others:
+            result.append(f"not passed to models: {', '.join(others)}")
+    given = dataset.given_edges
+    if given is not None:
+        result.append(f"edges as given ({edges_of_attacks(given)})")
+    if given is not None and adapter is not None:
+        ignored = [name for name in given.attributes if not adapter.convention.takes(name)]
+        result += [f"{name}, which the model does not take, not passed" for name in ignored]
+    return result
+
+
+def _of_model(victim: AnyVictim | None, adapter: Adapter | None) -> list[str]:
+    if victim is None or adapter is None:
+        return []
+    rule, texts = adapter.convention.adj, []
+    if isinstance(rule, str) and "adj" in adapter.convention.roles:
+        texts.append(f"adj made by the rule {rule!r}")
+    if adapter.convention.dense:
+        texts.append("adj made dense")
+    if adapter.single is not None:
+        texts.append("its one output made those of two classes")
+    if isinstance(victim, Victim) and victim.probabilities:
+        texts.append("the logarithm of its probabilities taken")
+    if isinstance(victim.module, Probed):
+        texts.append("a linear probe fitted to its embeddings")
+    return texts
+
+
+def _adapter(victim: AnyVictim) -> Adapter | None:
+    """The adapter of the user's own module."""
+    if not isinstance(victim, Victim):
+        return None
+    return victim.module.adapter if isinstance(victim.module, Probed) else victim.adapter
+
+
+def _shown(value: torch.Tensor) -> str:
+    numbers = [f"{number:.4g}" for number in value.flatten().tolist()]
+    if value.dim() == 0:
+        return numbers[0]
+    return f"[{', '.join(numbers[:6])}{', ...' if len(numbers) > 6 else ''}]"
