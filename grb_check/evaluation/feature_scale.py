@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from torch import Tensor
+
 from grb_check import datasets
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import AnyDataset
@@ -21,7 +23,6 @@ def check_scale(model: TrainedModel, dataset: AnyDataset, source: datasets.Sourc
     """Check that a finished model is not better on features that are scaled in another way.
 
     Such a model seems robust: it is nearly blind to the features, and so to those of an attacker.
-    Answers for the test nodes are compared by McNemar's test (Psychometrika 12, 1947).
 
     Args:
         model: with its answers on the dataset.
@@ -49,8 +50,7 @@ def check_scale(model: TrainedModel, dataset: AnyDataset, source: datasets.Sourc
                 right[rule] = predict(model.victim, graph, 0)[nodes] == truth
     best = max(right, key=lambda rule: int(right[rule].sum()))
     there, current = right[best], right[dataset.features]
-    gained, lost = int((there & ~current).sum()), int((current & ~there).sum())
-    if gained - lost > DEVIATIONS * (gained + lost) ** 0.5:
+    if clearly_better(there, current):
         raise ModelError(
             f"model {model.victim.name} is finished, and right for {there.float().mean():.1%} of "
             f"the test nodes with --grb-features={best}, but for {current.float().mean():.1%} with "
@@ -58,3 +58,12 @@ def check_scale(model: TrainedModel, dataset: AnyDataset, source: datasets.Sourc
             f"features; give --grb-features={best}, or --grb-features={dataset.features} if this "
             f"is meant"
         )
+
+
+def clearly_better(there: Tensor, current: Tensor) -> bool:
+    """Return whether answers bool [t] are better than others by McNemar's test.
+
+    Psychometrika 12, 1947.
+    """
+    gained, lost = int((there & ~current).sum()), int((current & ~there).sum())
+    return bool(gained - lost > DEVIATIONS * (gained + lost) ** 0.5)

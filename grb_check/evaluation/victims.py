@@ -16,6 +16,7 @@ from grb_check.errors import ModelError
 from grb_check.evaluation.feature_scale import check_scale
 from grb_check.evaluation.identity import check_identity
 from grb_check.evaluation.trained_model import TrainedModel, predict
+from grb_check.evaluation.two_way_edges import warn_of_better_edges
 from grb_check.evaluation.unseen_targets import check_unseen
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import adjacency_is_open, build_victim, check_built
@@ -107,8 +108,7 @@ class TrainedVictims:
                 created = TrainedModel(
                     victim,
                     predicted,
-                    our_warnings(caught),
-                    uncalled,
+                    uncalled=uncalled,
                     pretrained=pretrained,
                     train=partial(self._retrained, subject, seed) if trains else None,
                 )
@@ -118,6 +118,8 @@ class TrainedVictims:
                     check_identity(created, self._dataset)
                 if isinstance(built, Trained):
                     check_scale(created, self._dataset, self._source)
+                    warn_of_better_edges(created, self._dataset)
+                created.warnings = our_warnings(caught)
                 self._victims[key] = created
             except ModelError as error:
                 self._victims[key] = error

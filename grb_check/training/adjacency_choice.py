@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
-from grb_check.datasets.views import validation_view
 from grb_check.errors import ModelError
 from grb_check.training.copies import copy_of
 from grb_check.training.nodes import TrainingRun, counted
@@ -63,13 +62,22 @@ def best_in_training(adapter: Adapter, train: Callable[[Adapter], TrainingRun]) 
 
 
 def best_of_trained(
-    adapter: Adapter, dataset: AnyDataset, *, seed: int, device: torch.device
+    adapter: Adapter, view: Data, answers: Callable[[Adapter, Data], Tensor], *, seed: int
 ) -> Adapter:
-    """Return a trained model with the rule under which it is best on the validation nodes."""
-    accuracies = {
-        rule: _accuracy(with_rule(adapter, rule), dataset, seed=seed, device=device)
-        for rule in ADJACENCY_RULES
-    }
+    """Return a trained model with the rule under which it is best on the validation nodes.
+
+    Args:
+        adapter: of the module.
+        view: for validation.
+        answers: returns the logits of a model on the view; of an encoder those of a probe.
+        seed: of the global random states.
+    """
+    rows = counted(view, "val_mask")
+    accuracies: dict[AdjacencyRule, float | None] = dict.fromkeys(ADJACENCY_RULES)
+    for rule in ADJACENCY_RULES:
+        with suppress(ModelError), isolated_randomness(seed), torch.no_grad():
+            predicted = answers(with_rule(adapter, rule), view)[rows].argmax(dim=1)
+            accuracies[rule] = float((predicted == view.y[rows]).float().mean())
     best = max(ADJACENCY_RULES, key=lambda rule: accuracies[rule] or 0.0)
     warn_of_chosen_adjacency(adapter.name, best, accuracies)
     return with_rule(adapter, best)
@@ -90,7 +98,18 @@ def needs_dense(adapter: Adapter, view: Data, num_nodes: int, seed: int) -> bool
     if error is None or "sparse" not in str(error).lower():
         return False
     dense = replace(adapter, convention=replace(adapter.convention, dense=True))
-    return first_error(dense, view, seed) is None
+    return first_error(with_any_rule(dense, view, seed), view, seed) is None
+
+
+def with_any_rule(adapter: Adapter, view: Data, seed: int) -> Adapter:
+    """Return a model whose `adj` is open with the first rule under which it answers, if any.
+
+    Some fail at a node without edges, which a matrix with self-loops does not have.
+    """
+    if not adapter.adjacency_is_open:
+        return adapter
+    tried = [with_rule(adapter, rule) for rule in ADJACENCY_RULES]
+    return next((one for one in tried if first_error(one, view, seed) is None), adapter)
 
 
 def first_error(adapter: Adapter, view: Data, seed: int) -> ModelError | None:
@@ -101,17 +120,4 @@ def first_error(adapter: Adapter, view: Data, seed: int) -> ModelError | None:
             trial(view.x, view.edge_index)
     except ModelError as error:
         return error
-    return None
-
-
-def _accuracy(
-    adapter: Adapter, dataset: AnyDataset, *, seed: int, device: torch.device
-) -> float | None:
-    """The accuracy on validation nodes or graphs; None if the model fails."""
-    view = validation_view(dataset).to(device)
-    rows = slice(None) if isinstance(dataset, GraphDataset) else counted(view, "val_mask")
-    bound = adapter.on_view(view)
-    with suppress(ModelError), isolated_randomness(seed), torch.no_grad():
-        answers = bound(view.x, view.edge_index)[rows].argmax(dim=1)
-        return float((answers == view.y[rows]).float().mean())
     return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from grb_check.datasets.dataset import Dataset
@@ -22,6 +22,7 @@ from grb_check.training.adjacency_choice import (
     best_of_trained,
     first_error,
     needs_dense,
+    with_any_rule,
     with_rule,
 )
 from grb_check.training.copies import copy_of
@@ -148,8 +149,14 @@ def build_victim(
         elif not plan.finished:
             adapter = _trained_in_harness(adapter, dataset, seed=seed, device=device)
         freeze(adapter.module)
-        if adapter.adjacency_is_open and not encodes:
-            adapter = best_of_trained(adapter, dataset, seed=seed, device=device)
+
+        def answers(tried: Adapter, view: Data) -> Tensor:
+            output = tried.on_view(view)(view.x, view.edge_index)
+            return probe(tried, dataset, device=device).linear(output) if encodes else output
+
+        if adapter.adjacency_is_open:
+            held_out = validation_view(dataset).to(device)
+            adapter = best_of_trained(adapter, held_out, answers, seed=seed)
         trained = _with_probe(adapter, dataset, device) if encodes else adapter
     victim = _checked_victim(Victim(trained, dataset.num_classes), view, seed)
     return replace(victim, adapter=_on_targets(victim.adapter, dataset, device, encodes=encodes))
@@ -302,10 +309,12 @@ def _checked_call(
     if needs_dense(adapter, view, dataset.num_nodes, seed):
         warn_of_dense_adjacency(adapter.name)
         adapter = replace(adapter, convention=replace(adapter.convention, dense=True))
+    called = with_any_rule(adapter, view, seed)
     if columns == 2:
-        adapter = replace(adapter, single=_single(adapter, view, seed))
-    check_no_state_kept(adapter, view, seed, columns)
-    _dry_run(adapter, view, seed, columns)
+        single = _single(called, view, seed)
+        adapter, called = replace(adapter, single=single), replace(called, single=single)
+    check_no_state_kept(called, view, seed, columns)
+    _dry_run(called, view, seed, columns)
     return adapter
 
 

@@ -64,6 +64,10 @@ class FeatureTypeWarning(ModelWarning):
     """A model gets features of another type than those of the data."""
 
 
+class OtherEdgesWarning(ModelWarning):
+    """A finished model is better on other edges than those of the data."""
+
+
 class TrainingStepWarning(ModelWarning):
     """A model has a training of its own that the harness does not call."""
 

@@ -11,6 +11,7 @@ import grb_check
 from grb_check.datasets.views import validation_view
 from grb_check.training.building import build_victim
 from grb_check.victims.checks import AdjacencyWarning, TrainingStepWarning
+from grb_check.victims.probed import Probed
 
 DATASET = community_dataset()
 CPU = torch.device("cpu")
@@ -85,6 +86,39 @@ def test_a_model_that_fails_with_a_sparse_matrix_gets_a_dense_one() -> None:
         victim = build_victim(Dense(), DATASET, name="m", seed=0, device=CPU)
     assert victim.adapter.convention.dense
     assert any("gets a dense one" in str(warning.message) for warning in caught)
+
+
+class OfNonzero(Classic):
+    """Fails with sparse matrices, and at nodes without edges."""
+
+    def forward(self, x: Tensor, adj: Tensor) -> Tensor:
+        ends = adj.nonzero().T
+        if not torch.isin(torch.arange(len(x)), ends[0]).all():
+            raise ValueError("a node without edges")
+        return self.layer(adj @ x)
+
+
+def test_a_model_that_fails_at_nodes_without_edges_gets_self_loops() -> None:
+    """The matrix as it is then has no figure."""
+    with pytest.warns(AdjacencyWarning, match=r"raw failed, row .*%, sym .*%"):
+        victim = build_victim(OfNonzero(), DATASET, name="m", seed=0, device=CPU)
+    assert victim.adapter.convention.dense
+
+
+def test_an_encoder_gets_the_rule_under_which_its_probe_is_best() -> None:
+    """Here one whose embeddings are nothing under the others."""
+
+    class Encodes(nn.Module):
+        def encode(self, x: Tensor, adj: Tensor) -> Tensor:
+            sums = torch.sparse.sum(adj, 1).to_dense()
+            return x if torch.allclose(sums, torch.ones(len(x))) else torch.zeros_like(x)
+
+    with pytest.warns(AdjacencyWarning, match="adj is 'row'"):
+        victim = build_victim(
+            grb_check.Encoder(Encodes().eval()), DATASET, name="m", seed=0, device=CPU
+        )
+    assert isinstance(victim.module, Probed)
+    assert victim.module.adapter.convention.adj == "row"
 
 
 def test_a_training_step_that_is_not_used_is_named() -> None:

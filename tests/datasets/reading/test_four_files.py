@@ -145,7 +145,9 @@ def test_messy_adjacency_is_repaired_and_counted(
         warnings.simplefilter("always")
         dataset = read(write(tmp_path_factory.mktemp("messy"), files))
     assert two_way == edges_of(dataset)
-    said = [str(w.message).split("adj.npz: ")[1] for w in caught if issubclass(w.category, DataNotice)]
+    said = [
+        str(w.message).split("adj.npz: ")[1] for w in caught if issubclass(w.category, DataNotice)
+    ]
     message = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     assert ([message] if message else []) == said
 
