@@ -134,12 +134,16 @@ def _modified(
     )
 
 
-def _columns(dataset: Dataset) -> ColumnLimits | None:
+def _columns(dataset: AnyDataset) -> ColumnLimits | None:
     """The limits of each column of features as given; GRB's protocol has one range for all.
 
     (our choice: columns of data as given have units of their own)
     """
-    return limits_of(dataset.graph.x) if dataset.features == "given" else None
+    if dataset.features != "given":
+        return None
+    if isinstance(dataset, GraphDataset):
+        return None if dataset.is_one_hot else limits_of(dataset.training_graphs.x)
+    return limits_of(dataset.graph.x)
 
 
 def _injected(dataset: Dataset, difficulty: str, share: float | None) -> Threat:
@@ -251,8 +255,9 @@ def _nodes_in_graphs(dataset: GraphDataset, share: float) -> Threat:
 
     By default 5 % of the nodes of each graph, rounded down, at least 1, each with as many edges as
     nodes of the training graphs have on average, rounded, at least 1: an injected node has an
-    ordinary degree. Its features stay in the range of the training graphs; if each row of these has
-    one 1 and else 0, so has each injected row. (our choice; GRB injects into single graphs)
+    ordinary degree. Its features stay in the range of the columns of the training graphs; if each
+    row of these has one 1 and else 0, so has each injected row. (our choice; GRB injects into
+    single graphs)
     """
     sizes = torch.bincount(dataset.graph.batch, minlength=dataset.num_graphs)
     budgets = torch.tensor([_part(share, count) for count in sizes.tolist()], dtype=torch.int64)
@@ -264,6 +269,7 @@ def _nodes_in_graphs(dataset: GraphDataset, share: float) -> Threat:
         feature_range=dataset.feature_range,
         batch=dataset.graph.batch.cpu(),
         node_budgets=budgets,
+        columns=_columns(dataset),
         one_hot=dataset.is_one_hot,
     )
 

@@ -198,7 +198,11 @@ def surrogate(
         if isinstance(dataset, GraphDataset):
             built = _of_graphs(dataset, kind)
             module = cast(nn.Module, built.module).to(device)
-            built.fit(training_view(dataset).to(device), validation_view(dataset).to(device))
+            views = (training_view(dataset).to(device), validation_view(dataset).to(device))
+            if (units := _units(dataset)) is not None:
+                for view in views:
+                    view.x = units(view.x)
+            built.fit(*views)
         else:
             module = _untrained(dataset, kind).to(device)
             settings, seen = _settings(dataset, kind), _as_seen(dataset)
@@ -213,10 +217,11 @@ def recipe(dataset: AnyDataset, kind: str) -> str:
     if isinstance(dataset, GraphDataset):
         _factory_of_graphs(dataset, kind)
         settings = graph_settings(cast(GraphModel, title), dataset.name)
-        return _described(f"graph_{kind}", asdict(settings))
-    shape = architecture(title, dataset.name) if title else {}
-    result = _described(kind, shape | asdict(_settings(dataset, kind)))
-    return f"{result}, standardised columns" if dataset.features == "given" else result
+        result = _described(f"graph_{kind}", asdict(settings))
+    else:
+        shape = architecture(title, dataset.name) if title else {}
+        result = _described(kind, shape | asdict(_settings(dataset, kind)))
+    return f"{result}, standardised columns" if _units(dataset) is not None else result
 
 
 def _described(factory: str, settings: Mapping[str, object]) -> str:
@@ -264,15 +269,19 @@ def _victim(module: nn.Module, kind: str, dataset: AnyDataset) -> AnyVictim:
     adapter = _adapter(module, kind)
     if isinstance(dataset, GraphDataset):
         adapter = replace(adapter, batch=dataset.graph.batch)
-        return Victim(adapter, dataset.num_classes)
     result, units = Victim(adapter, dataset.num_classes), _units(dataset)
     return result if units is None else Rescaled(result, units)
 
 
-def _units(dataset: Dataset) -> Standardised | None:
-    """The units in which the harness's models see features that are used as given."""
+def _units(dataset: AnyDataset) -> Standardised | None:
+    """The units in which the harness's models see features that are used as given.
+
+    None for one-hot features of graphs, of which every column has the same.
+    """
     if dataset.features != "given":
         return None
+    if isinstance(dataset, GraphDataset):
+        return None if dataset.is_one_hot else standardised(dataset.training_graphs.x)
     return standardised(dataset.graph.x[dataset.train.to(dataset.graph.x.device)])
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
 
-from grb_check.attacks.protocol import DifferentiableModel, FlipTrials, PairGradients, members
+from grb_check.attacks.protocol import (
+    DifferentiableModel,
+    FlipTrials,
+    GraphModel,
+    PairGradients,
+    members,
+)
 from grb_check.gradients.victim import Victim
 
 
@@ -48,6 +54,11 @@ class Rescaled:
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """See `DifferentiableModel`; likewise below."""
         return self.inner(self.units(x), edge_index, edge_weight)
+
+    def on_graphs(self, batch: Tensor, nodes: Tensor | None = None) -> Rescaled:
+        """See `Victim.on_graphs`."""
+        inner = cast(GraphModel, self.inner).on_graphs(batch, nodes)
+        return Rescaled(inner, self.units)
 
     def with_injected(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor

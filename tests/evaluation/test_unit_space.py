@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_graphs import set_of_graphs
 from torch import Tensor, nn
 from trial_spies import CPU, DATASET
 
@@ -13,6 +14,7 @@ from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.registry import BUILT_IN, load_attack
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import GraphDataset, graph_dataset
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.perturbations import on_model, on_surrogates
 from grb_check.evaluation.trained_model import TrainedModel, predict
@@ -116,3 +118,42 @@ def test_grbs_protocol_has_one_range_for_all_columns() -> None:
     normalised = replace(dataset(torch.ones(8)), features="grb")
     assert threat_of(normalised, "easy", "injection", "pgd").columns is None
     assert threat_of(dataset(FACTORS), "easy", "injection", "pgd").columns is not None
+
+
+def graphs(factors: Tensor) -> GraphDataset:
+    """A set of graphs whose nodes have a label, a count and a constant, in these units."""
+    raw = set_of_graphs()
+    generator = torch.Generator().manual_seed(1)
+    labels = raw.graphs.x.argmax(1, keepdim=True).float()
+    noise = torch.randn(labels.shape, generator=generator)
+    x = torch.cat([labels, labels + noise, torch.full_like(labels, 2.0)], dim=1)
+    raw.graphs.x = x * factors
+    return graph_dataset(raw)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ["fgsm", "pgd", "tdgia"])
+def test_attacks_on_sets_of_graphs_do_not_depend_on_units(attack: str) -> None:
+    """And keep to each column."""
+    factors = torch.tensor([1.0, 1024.0, 0.25])
+    perturbations = []
+    for units in (torch.ones(3), factors):
+        data = graphs(units)
+        models = HarnessModels(data, data.fingerprint(), Store(None), CPU)
+        threat = threat_of(data, "full", "injection", attack)
+        case = Case("d", "full", "injection", attack)
+        tried = Trial(models, load_attack("injection", attack), threat, case, 0)
+        perturbations.append(on_surrogates(tried)[0])
+    first, second = perturbations
+    x = first.injected_x
+    assert torch.equal(x[:, 0], x[:, 0].round())
+    assert set(x[:, 2].tolist()) == {2.0}
+    assert torch.equal(first.injected_edges, second.injected_edges)
+    assert torch.allclose(x, second.injected_x / factors, atol=1e-3)
+
+
+def test_one_hot_sets_of_graphs_keep_their_threat() -> None:
+    """Their columns have the same units."""
+    threat = threat_of(graph_dataset(set_of_graphs()), "full", "injection", "pgd")
+    assert threat.one_hot
+    assert threat.columns is None
