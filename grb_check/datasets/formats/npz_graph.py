@@ -39,12 +39,12 @@ def read(source: Source) -> Dataset:
             own split is wanted, which such files do not have.
 
     Warns:
-        DataNotice: the edges were repaired; not that most of these files list each edge once.
+        DataNotice: the edges were repaired, such as those that are listed in one direction.
     """
     import numpy as np
 
     from grb_check.datasets.assembly import dataset_of
-    from grb_check.datasets.reading.adjacency import both_ways, num_nodes_of, read_matrix
+    from grb_check.datasets.reading.adjacency import num_nodes_of, read_matrix
     from grb_check.datasets.reading.npz import array_of, read_npz
 
     where = str(source.path)
@@ -56,7 +56,7 @@ def read(source: Source) -> Dataset:
     num_nodes = num_nodes_of(adjacency, f"{where}: adj")
     if labels.shape[:1] != (num_nodes,):
         raise DataError(f"{where}: labels {list(labels.shape)}, but {count(num_nodes, 'node')}")
-    matrix = both_ways(read_matrix({**adjacency, "format": np.array("csr")}, f"{where}: adj"))
+    matrix = read_matrix({**adjacency, "format": np.array("csr")}, f"{where}: adj")
     del adjacency
     return dataset_of(
         name=source.name,

@@ -76,7 +76,7 @@ def read(source: Source) -> Dataset:
     import numpy as np
 
     from grb_check.datasets.assembly import dataset_of
-    from grb_check.datasets.reading.adjacency import both_ways, matrix_of_pairs
+    from grb_check.datasets.reading.adjacency import matrix_of_pairs
 
     folder, split = source.path, source.split
     needed = (*FILES, *(SPLIT_FILES if split == "given" else ()))
@@ -96,7 +96,7 @@ def read(source: Source) -> Dataset:
         origin=f"OGB raw files in {folder}",
         where=str(folder),
         features=features,
-        adjacency=both_ways(citations),
+        adjacency=citations,
         labels=labels.ravel(),
         masks=_masks(folder, num_nodes) if split == "given" else None,
         split=split,

@@ -73,7 +73,8 @@ def read(source: Source) -> Dataset | GraphSet:
         with warnings.catch_warnings():  # of torch about damaged files
             warnings.simplefilter("ignore")
             loaded = _loaded(path)
-            result = _graphs(loaded) if isinstance(loaded, (list, tuple, dict)) else _graph(loaded)
+            several = isinstance(loaded, (list, tuple, dict))
+            result = _graphs(loaded) if several else _with_others(_graph(loaded), loaded)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error.__cause__
     except Exception as error:  # zipfile and torch raise nearly anything on damage
@@ -166,6 +167,14 @@ def _graph(loaded: Any, plain: Mapping[str, tuple[type, ...]] = _NOTHING) -> Dat
         if is_dense and value.numel() * value.itemsize > value.untyped_storage().nbytes():
             raise DataError(f"{name} repeats values in memory; save data.{name}.contiguous()")
     return Data(**parts)
+
+
+def _with_others(graph: Data, loaded: Data) -> Data:
+    """Return the graph with the attributes that are not used, which a user's module may read."""
+    for name, value in loaded.to_dict().items():
+        if name not in graph:
+            graph[name] = value
+    return graph
 
 
 def _graphs(loaded: Any) -> Any:

@@ -142,17 +142,6 @@ def matrix_of_pairs(pairs: NDArray[Any], num_nodes: int, where: str) -> sp.csr_a
     return matrix_of(np.ones(rows.size, dtype=np.int8), rows, columns, num_nodes)
 
 
-def both_ways(matrix: sp.csr_array) -> sp.csr_array:
-    """Return the union of a directed graph and its reverse, each edge once; overwrites `matrix`.
-
-    `undirected_edges` does the same with a notice, because for other graphs it is a repair.
-    """
-    matrix.sum_duplicates()
-    both = _symmetric(matrix)
-    both.data.fill(1)  # an edge and its reverse add up to 2, which would count as a weight
-    return both
-
-
 def undirected_edges(matrix: sp.csr_array, where: str, *, what: str = "graph has") -> IntArray:
     """Return `pairs_of_nodes` of a graph whose edges are repaired.
 
