@@ -99,12 +99,15 @@ def _csr_like(plain: Tensor, edge_index: Tensor, num_nodes: int, norm: Normalisa
 
 
 def _csr(edge_index: Tensor, num_nodes: int, norm: Normalisation) -> MatrixOf:
+    # Edges beside each other, or a self-loop of the data beside that of the rule, have one place.
     rows, columns = norm.places(edge_index, num_nodes)
-    layout, order = csr_layout(rows, columns, num_nodes)
+    places, of_entries = torch.unique(rows * num_nodes + columns, return_inverse=True)
+    layout, order = csr_layout(places // num_nodes, places % num_nodes, num_nodes)
 
     def matrix(weights: Tensor) -> Tensor:
-        values = norm.entries(edge_index, num_nodes, weights)[order]
-        return with_long_indices(with_values(layout, values))
+        entries = norm.entries(edge_index, num_nodes, weights)
+        values = entries.new_zeros(places.numel()).index_add(0, of_entries, entries)
+        return with_long_indices(with_values(layout, values[order]))
 
     return matrix
 
@@ -121,7 +124,7 @@ def _same_layout(
         if plain.layout == torch.sparse_coo:
             return coo_matrix(rows, columns, values, num_nodes)
         zeros = values.new_zeros(num_nodes, num_nodes)
-        return zeros.index_put((rows, columns), values)
+        return zeros.index_put((rows, columns), values, accumulate=True)
 
     return matrix
 
@@ -132,8 +135,8 @@ def _normalisation(
     """Return the normalisation that yields a matrix for edges with these weights."""
     flat: Tensor = torch.Tensor.to_sparse(plain).coalesce()
     given = weights.to(flat)
-    for loop, (left, right) in product((1.0, 0.0), _EXPONENTS):
-        norm = Normalisation(left, right, loop)
+    for loop, (left, right), by_rows in product((1.0, 0.0), _EXPONENTS, (False, True)):
+        norm = Normalisation(left, right, loop, by_rows=by_rows)
         rows, columns = norm.places(edge_index, num_nodes)
         values = norm.entries(edge_index, num_nodes, given)
         needed = coo_matrix(rows, columns, values, num_nodes)
@@ -141,7 +144,7 @@ def _normalisation(
         factor = float(flat.values().max()) / largest if largest and flat._nnz() else 1.0
         error = (flat - factor * needed).coalesce().values().abs()
         if not error.numel() or float(error.max()) <= _TOLERANCE * abs(factor) * largest:
-            return Normalisation(left, right, loop, factor)
+            return replace(norm, factor=factor)
     raise GradientError("adj_norm_func is not one of the known normalisations by degrees")
 
 

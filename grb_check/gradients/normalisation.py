@@ -16,9 +16,10 @@ Propagation = Callable[[Tensor], Tensor]  # H float [N, d] -> P H float [N, d]
 
 @dataclass(frozen=True)
 class Normalisation:
-    """The matrix P = factor D^left (A + loop I) D^right of an undirected graph.
+    """The matrix P = factor D^left (A + loop I) D^right.
 
-    D is the diagonal matrix of the degrees in A + loop I. Powers of degrees that are not positive
+    D is the diagonal matrix of the degrees in A + loop I: the sums of its columns, or of its rows
+    if `by_rows`, which are the same in an undirected graph. Powers of degrees that are not positive
     count as 0, in value and gradient.
     """
 
@@ -26,6 +27,7 @@ class Normalisation:
     right: float
     loop: float
     factor: float = 1.0
+    by_rows: bool = False
 
     @property
     def unscaled(self) -> Normalisation:
@@ -51,9 +53,9 @@ class Normalisation:
         """Return P's entries in the order of `places`, differentiable in the weights.
 
         Args:
-            edge_index: int64 [2, e], both directions of each edge.
+            edge_index: int64 [2, e], the row and the column of each entry of A.
             num_nodes: N.
-            weights: float [e], entries of A, the same in both directions.
+            weights: float [e], entries of A.
         """
         edges, loops = self._entries(edge_index, num_nodes, weights)
         return torch.cat([edges, loops]) if self.loop else edges
@@ -81,7 +83,8 @@ class Normalisation:
     ) -> tuple[Tensor, Tensor]:
         """Return the entries of the edges [e] and of the diagonal [N]."""
         rows, columns = edge_index
-        degrees = weights.new_full((num_nodes,), self.loop).index_add(0, columns, weights)
+        ends = rows if self.by_rows else columns
+        degrees = weights.new_full((num_nodes,), self.loop).index_add(0, ends, weights)
         left, right = _power(degrees, self.left), _power(degrees, self.right)
         edges = left[rows] * weights * right[columns]
         return self.factor * edges, self.factor * (left * self.loop * right)

@@ -18,6 +18,7 @@ from grb_check.datasets.given_edges import EdgeAttribute, SeenEdges, given_edges
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim, check_built
+from grb_check.victims.adjacency import AdjacencyRule
 from grb_check.victims.checks import FeatureTypeWarning
 from grb_check.victims.probed import Probed
 
@@ -127,11 +128,12 @@ def test_one_output_for_three_classes_is_still_wrong() -> None:
 
 
 def with_edges(*, types: bool = False, transductive: bool = False) -> Dataset:
-    """Half of the edges in one direction, self-loops, and weights or types."""
+    """Half of the edges in one direction, some twice, self-loops, and weights or types."""
     graph = DATASET.graph
     forth = graph.edge_index[0] < graph.edge_index[1]
     kept = forth | (graph.edge_index.sum(0) % 2 == 0)
-    edges = torch.cat([graph.edge_index[:, kept], torch.arange(9).expand(2, -1)], dim=1)
+    loops = torch.arange(9).expand(2, -1)
+    edges = torch.cat([graph.edge_index[:, kept], loops, graph.edge_index[:, :5]], dim=1)
     numbers = torch.arange(edges.shape[1])
     attributes: dict[EdgeAttribute, Tensor] = (
         {"edge_type": numbers % 3} if types else {"edge_weight": 0.5 + numbers % 4}
@@ -203,11 +205,23 @@ def test_a_model_gets_the_edges_as_they_were_given(kind: type[nn.Module]) -> Non
 
 
 @pytest.mark.filterwarnings("ignore::grb_check.victims.checks.ModelWarning")
-@pytest.mark.parametrize("kind", [Weighted, OfData, Relational, OfMatrix])
-def test_weights_of_pairs_are_those_of_all_of_their_edges(kind: type[nn.Module]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "adj"),
+    [
+        (Weighted, None),
+        (OfData, None),
+        (Relational, None),
+        (OfMatrix, "raw"),
+        (OfMatrix, "row"),
+        (OfMatrix, "sym"),
+    ],
+)
+def test_weights_of_pairs_are_those_of_all_of_their_edges(
+    kind: type[nn.Module], adj: AdjacencyRule | None
+) -> None:
     """Of removed and of added pairs: the logits of the flipped graph, and a gradient."""
     dataset = with_edges(types=kind is Relational)
-    built = grb_check.wrap(kind(), forward="x, adj", adj="raw") if kind is OfMatrix else kind()
+    built = grb_check.wrap(kind(), forward="x, adj", adj=adj) if adj else kind()
     victim = build(built, dataset)
     x, edges = dataset.graph.x, dataset.graph.edge_index
     forth = edges[:, edges[0] < edges[1]]
