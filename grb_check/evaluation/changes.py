@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import torch
+from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.given_edges import EDGE_ATTRIBUTES, GivenEdges
@@ -49,11 +50,9 @@ def edges_of_attacks(given: GivenEdges | None) -> str:
         return ""
     loops, one_way, more = given.numbers
     texts = [
-        f"{count(loops, 'self-loop')} that no attack touches" if loops else "",
-        f"{count(one_way, 'one-way edge')}, removed like all, and added as both directions"
-        if one_way
-        else "",
-        f"{count(more, 'edge')} beside another, removed together" if more else "",
+        f"{count(loops, 'self-loop')}, which no attack touches" if loops else "",
+        f"{count(one_way, 'one-way edge')}, where an added edge goes both ways" if one_way else "",
+        f"{count(more, 'parallel edge')}, removed together" if more else "",
     ]
     for name, values in given.attributes.items():
         new = "the commonest at its ends" if name == "edge_type" else _shown(values[-1])
@@ -76,6 +75,7 @@ def _of_data(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
         others = sorted({*map(str, dataset.user_graph.keys())} - _KNOWN)
         if others:
             result.append(f"not passed to models: {', '.join(others)}")
+        result += _casts(dataset.user_graph, dataset.given_edges)
     given = dataset.given_edges
     if given is not None:
         result.append(f"edges as given ({edges_of_attacks(given)})")
@@ -83,6 +83,27 @@ def _of_data(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
         ignored = [name for name in given.attributes if not adapter.convention.takes(name)]
         result += [f"{name}, which the model does not take, not passed" for name in ignored]
     return result
+
+
+def _casts(user_graph: Data, given: GivenEdges | None) -> list[str]:
+    """Types of the edges and of their attributes, where they change."""
+    types = {"edge_index": torch.int64}
+    if given is not None:
+        types |= {name: values.dtype for name, values in given.attributes.items()}
+    names = {
+        name: (_name(user_graph[name].dtype), _name(dtype))
+        for name, dtype in types.items()
+        if name in user_graph
+    }
+    return [
+        f"{name} cast from {before} to {after}"
+        for name, (before, after) in names.items()
+        if before != after
+    ]
+
+
+def _name(dtype: object) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _of_model(victim: AnyVictim | None, adapter: Adapter | None) -> list[str]:

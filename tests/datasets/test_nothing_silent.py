@@ -30,7 +30,7 @@ BOTH = np.concatenate([EDGES, EDGES[::-1]], axis=1)
 WORDS = {
     "loops": "self-loop",
     "one-way": "one-way",
-    "twice": ("duplicate", "beside another"),
+    "twice": ("duplicate", "parallel"),
     "double": "cast from float64",
     "whole": "cast from int",
     "unlabelled": "no class",

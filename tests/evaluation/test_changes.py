@@ -41,9 +41,9 @@ def test_edges_that_are_no_pairs_are_described_to_the_last() -> None:
     attributes = {"edge_weight": torch.arange(6) + 0.5, "edge_type": torch.zeros(6).long()}
     text = edges_of_attacks(given_edges(EDGES, attributes, 4))  # type: ignore[arg-type]
     for words in (
-        "1 self-loop ",
+        "1 self-loop,",
         "2 one-way edges",
-        "1 edge beside",
+        "1 parallel edge",
         "edge_weight 3",
         "edge_type the commonest",
     ):
@@ -60,6 +60,11 @@ def test_edges_that_are_no_pairs_are_described_to_the_last() -> None:
         ({"given_dtype": "int64"}, victim_of(x_dtype=torch.float32), "from int64 to float32"),
         ({"user_graph": Data(pos=EDGES)}, victim_of(), "not passed to models: pos"),
         (
+            {"user_graph": Data(edge_index=EDGES.int())},
+            victim_of(),
+            "edge_index cast from int32 to int64",
+        ),
+        (
             {"given_edges": given_edges(EDGES, {"edge_attr": torch.ones(6, 2)}, 4)},
             victim_of(),
             "edge_attr, which the model does not take",
@@ -67,7 +72,17 @@ def test_edges_that_are_no_pairs_are_described_to_the_last() -> None:
         ({}, replace(victim_of(), probabilities=True), "the logarithm"),
         ({}, victim_of(single="logit"), "two classes"),
     ],
-    ids=["features", "double", "int32", "floats", "others", "ignored", "log", "single"],
+    ids=[
+        "features",
+        "double",
+        "int32",
+        "floats",
+        "others",
+        "int32-edges",
+        "ignored",
+        "log",
+        "single",
+    ],
 )
 def test_each_change_is_in_the_list(change: dict[str, object], victim: Victim, words: str) -> None:
     """One entry for each, beside what the reader said."""
