@@ -17,7 +17,7 @@ from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.conventions import Adapter
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.subject import Subject
 
 # Rounding of a value that is summed from hundreds of others in each of a few layers, in units of

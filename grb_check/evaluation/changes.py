@@ -18,7 +18,7 @@ from grb_check.datasets.source import FeatureRule
 from grb_check.errors import count
 from grb_check.gradients.rescaled import AnyVictim
 from grb_check.gradients.victim import Victim
-from grb_check.victims.conventions import Adapter
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.probed import Probed
 
 _SCALED: Final[dict[FeatureRule, str]] = {

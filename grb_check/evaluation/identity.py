@@ -23,7 +23,8 @@ from grb_check.errors import ModelError
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.conventions import Adapter, Role
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import Role
 from grb_check.victims.probed import Probed
 
 TOLERATED: Final = 0.01  # share of predictions, and accuracy on the test nodes

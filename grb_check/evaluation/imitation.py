@@ -21,7 +21,8 @@ from grb_check.gradients.rescaled import AnyVictim, Rescaled, standardised
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
-from grb_check.victims.conventions import PLAIN, Adapter
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import PLAIN
 from grb_check.victims.wrappers import freeze
 
 HIDDEN: Final = (64,)

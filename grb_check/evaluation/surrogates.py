@@ -36,7 +36,8 @@ from grb_check.models.reference.sage import sage
 from grb_check.models.zoo import known
 from grb_check.training.nodes import PROTOCOL, TrainingSettings, train
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.wrappers import SelfTrained, freeze
 
 # Undefended models that a default limit is made of, and one that ignores the graph, beside it.

@@ -28,8 +28,9 @@ from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.adjacency import MOST_DENSE_NODES
-from grb_check.victims.conventions import Adapter, Role
+from grb_check.victims.conventions import Role
 from grb_check.victims.probed import Probed
 from grb_check.victims.sparse import coo_matrix, csr_layout, with_long_indices, with_values
 

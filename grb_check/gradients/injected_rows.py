@@ -38,7 +38,7 @@ from grb_check.gradients.layer_calls import (
 )
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.conventions import Adapter
+from grb_check.victims.adapter import Adapter
 
 LinkedLogits = Callable[[Tensor, Tensor], Tensor]
 

@@ -52,7 +52,7 @@ from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.trial import Answers, agrees
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.conventions import Adapter
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.sparse import csr_matrix
 
 SAME: Final = 1e-4  # relative error that rounding may cause in a product

@@ -32,7 +32,7 @@ from grb_check.gradients.layer_factors import (
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.trial import Answers, agrees
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.conventions import Adapter
+from grb_check.victims.adapter import Adapter
 
 TRIED: Final = (1, 2, 3, 10)  # flips of the candidates in a trial
 FITTED: Final = 300  # nodes of the graph on which normalisations are found

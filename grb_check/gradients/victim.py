@@ -24,8 +24,8 @@ from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
 from grb_check.gradients.injected_rows import injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.recorded_layers import recorded_trials
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import DIVERGED, check_output
-from grb_check.victims.conventions import Adapter
 from grb_check.victims.probed import Probed
 from grb_check.victims.receptive_field import receptive_hops, receptive_part
 

@@ -19,9 +19,9 @@ from grb_check.errors import ModelError
 from grb_check.training.copies import copy_of
 from grb_check.training.nodes import TrainingRun, counted
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.adjacency import ADJACENCY_RULES, MOST_DENSE_NODES, AdjacencyRule
 from grb_check.victims.checks import warn_of_chosen_adjacency
-from grb_check.victims.conventions import Adapter
 from grb_check.victims.wrappers import evaluating
 
 

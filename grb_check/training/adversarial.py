@@ -40,7 +40,7 @@ from grb_check.training.nodes import (
     measure_on,
 )
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
-from grb_check.victims.conventions import Adapter
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.wrappers import Wrapped, frozen
 
 CORA_TRAINING_NODES: Final = 1608  # of grb-cora

@@ -31,6 +31,7 @@ from grb_check.training.nodes import TrainingRun, TrainingSettings, train
 from grb_check.training.probe import probe
 from grb_check.user_code.calls import users_code
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.adjacency import AdjacencyRule
 from grb_check.victims.checks import (
     check_has_values,
@@ -48,7 +49,7 @@ from grb_check.victims.checks import (
     warn_of_training_mode,
     warn_of_training_step,
 )
-from grb_check.victims.conventions import Adapter, Convention, detect_convention
+from grb_check.victims.conventions import Convention, detect_convention
 from grb_check.victims.probed import probed_adapter
 from grb_check.victims.single_output import SingleOutput, kind_of_single
 from grb_check.victims.wrappers import (

@@ -16,8 +16,8 @@ from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.training.graph_unions import Graphs, graphs_of, mini_batches
 from grb_check.training.nodes import TrainingRun, TrainingSettings, accuracy_and_loss, descend
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import DIVERGED, check_output
-from grb_check.victims.conventions import Adapter
 
 BATCH_SIZE: Final = 64  # graphs
 EPOCHS: Final = 100

@@ -17,8 +17,9 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import DIVERGED, check_nothing_cached, check_output
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.wrappers import Wrapped, evaluating
 
 # Raised whenever the same model, data and seed give other weights: after changes to the loops, the

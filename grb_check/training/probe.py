@@ -14,11 +14,11 @@ from torch_geometric.data import Data
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import ModelError
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import (
     DIVERGED,
     check_output,
 )
-from grb_check.victims.conventions import Adapter
 from grb_check.victims.probed import Probed
 
 # Weights of the L2 penalty beside the summed loss, on standardised embeddings; strongest first.

@@ -54,7 +54,7 @@ from grb_check.training.nodes import (
     measure_on,
 )
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
-from grb_check.victims.conventions import Adapter
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.wrappers import Wrapped, evaluating, frozen
 
 PROMISING: Final = 20  # a block is drawn from that many times as many pairs

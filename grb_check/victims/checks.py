@@ -14,8 +14,8 @@ from torch_geometric.nn import MessagePassing
 
 from grb_check.errors import ModelError, count
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adapter import FIXED_SIZE, Adapter
 from grb_check.victims.adjacency import AdjacencyRule
-from grb_check.victims.conventions import FIXED_SIZE, Adapter
 
 DIVERGED: Final = "; if its training diverges, lower the learning rate"
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

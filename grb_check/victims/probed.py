@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 
 
 class Probed(nn.Module):

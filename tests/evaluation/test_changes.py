@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 from grb_check.datasets.given_edges import given_edges
 from grb_check.evaluation.changes import changes_of, edges_of_attacks
 from grb_check.gradients.victim import Victim
-from grb_check.victims.conventions import Adapter, detect_convention, parse_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention, parse_convention
 
 DATASET = community_dataset()
 EDGES = torch.tensor([[0, 0, 1, 2, 3, 3], [1, 1, 2, 3, 2, 3]])

@@ -19,7 +19,8 @@ from grb_check.attacks.threat import Perturbation, verify
 from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.wrappers import freeze
 
 FEW = {"iterations": 2, "exchanges": 2, "steps": 2, "epochs": 2, "patience": None, "forwards": 4}

@@ -17,7 +17,8 @@ from grb_check.evaluation.identity import check_identity
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.wrappers import Encoder
 
 DATASET = community_dataset()

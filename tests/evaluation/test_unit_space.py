@@ -22,7 +22,8 @@ from grb_check.evaluation.trial import Trial
 from grb_check.gradients.rescaled import standardised
 from grb_check.gradients.victim import Victim
 from grb_check.store.store import Store
-from grb_check.victims.conventions import PLAIN, Adapter
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import PLAIN
 
 FACTORS = torch.tensor([1.0, 4096.0, 1.0, 0.25, 1.0, 1024.0, 1.0, 1.0])  # exact in float32
 INJECTIONS = [name for scenario, name in BUILT_IN if scenario == "injection"]

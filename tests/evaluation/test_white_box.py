@@ -36,7 +36,8 @@ from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
 from grb_check.store.perturbation_bytes import from_bytes
-from grb_check.victims.conventions import PLAIN, Adapter
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import PLAIN
 
 REFERENCE = "reference GCN"
 

@@ -24,7 +24,8 @@ from grb_check.failures.counter_examples import _linked, _part, smallest
 from grb_check.failures.evidence import CaseLimits
 from grb_check.failures.replay import Replay
 from grb_check.gradients.victim import Victim
-from grb_check.victims.conventions import PLAIN, Adapter, parse_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import PLAIN, parse_convention
 
 DATASET = community_dataset()
 NODES = DATASET.num_nodes

@@ -15,7 +15,8 @@ from torch_geometric.utils import dropout_adj, dropout_edge
 from grb_check.gradients.averaging import averages
 from grb_check.gradients.edge_weights import PairGraph, pair_graph
 from grb_check.gradients.victim import Victim
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 
 Drop = Callable[[Tensor, torch.Generator], Tensor]
 GRAPH = community_dataset().graph

@@ -20,7 +20,8 @@ from torch_geometric.utils import degree
 from grb_check.gradients import edge_weights
 from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
 from grb_check.gradients.victim import Victim
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.probed import Probed
 
 Make = Callable[[], nn.Module]

@@ -27,7 +27,8 @@ from torch_geometric.utils import coalesce, to_undirected
 
 from grb_check.gradients.injected_rows import injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_calls import NoIndices, OtherCallError
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 
 Attacked = tuple[int, int, Tensor, Tensor]
 WIDTH = 5

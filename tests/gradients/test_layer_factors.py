@@ -22,7 +22,8 @@ from grb_check.gradients import layer_factors
 from grb_check.gradients.edge_weights import pair_graph
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.victim import Victim
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.probed import Probed
 from grb_check.victims.receptive_field import is_patched
 

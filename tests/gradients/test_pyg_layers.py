@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch_geometric.utils import add_self_loops, sort_edge_index, to_dense_adj
 
 from grb_check.gradients.edge_weights import Weighting, first_valid_weighting
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 
 Make = Callable[[], nn.Module]
 GRAPH = community_dataset().graph

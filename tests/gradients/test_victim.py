@@ -20,6 +20,7 @@ from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
 from grb_check.training.building import build_victim
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import (
     AdjacencyWarning,
     AssumedEncoderWarning,
@@ -29,7 +30,7 @@ from grb_check.victims.checks import (
     StateUncheckedWarning,
     StructureIgnoredWarning,
 )
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.subject import as_subject
 from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, wrap
 

@@ -8,7 +8,8 @@ from torch import nn
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 
 DEPTHS = ((3,), (8, 4), (2, 9, 5))
 

@@ -15,7 +15,8 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.threat import Threat
 from grb_check.gradients.victim import Victim
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.wrappers import freeze
 
 NUM_FEATURES = 3

@@ -22,7 +22,8 @@ from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trial import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.store.store import Store
-from grb_check.victims.conventions import PLAIN, Adapter
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import PLAIN
 
 CPU = torch.device("cpu")
 DATASET = replace(community_dataset(), features="grb")

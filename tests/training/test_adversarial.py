@@ -35,7 +35,8 @@ from grb_check.training.adversarial import (
     threat_to,
 )
 from grb_check.training.nodes import TrainingSettings
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 
 DATASET = community_dataset()
 VIEW, VALIDATION = training_view(DATASET), validation_view(DATASET)

@@ -22,7 +22,8 @@ from grb_check.training.nodes import (
     fit_with,
     train,
 )
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 
 DATASET = community_dataset()
 CPU = torch.device("cpu")

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from grb_check.errors import ModelError
 from grb_check.training.probe import STRENGTHS, chosen_probe, fit_logistic_regression, probe
-from grb_check.victims.conventions import PLAIN, Adapter
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import PLAIN
 
 DATASET = community_dataset()
 CPU = torch.device("cpu")

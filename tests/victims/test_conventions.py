@@ -3,50 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import cast, get_args
 
 import pytest
 import torch
 from strategies import graph_of
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.nn import SAGEConv
 
-from grb_check.errors import ModelError
-from grb_check.victims.conventions import Adapter, detect_convention, parse_convention
+from grb_check.datasets.given_edges import EdgeAttribute
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention, parse_convention
 
 GRAPH = graph_of(4, [(0, 1), (1, 2), (2, 3)], x=torch.eye(4), y=torch.zeros(4, dtype=torch.int64))
-
-
-def refused(*_: object) -> None:
-    raise AssertionError("compiled code was asked for")
-
-
-@pytest.mark.skipif(not hasattr(torch.compiler, "set_stance"), reason="torch is older than 2.6")
-def test_a_compiled_module_runs_as_it_is_written() -> None:
-    """Attacks see its edges then, and may run its backward pass more than once."""
-    layer = SAGEConv(4, 2)
-    compiled: nn.Module = torch.compile(layer, backend=refused)
-    adapter = Adapter(compiled, "mine", parse_convention("x, edge_index"))
-    result = adapter(GRAPH.x, GRAPH.edge_index)
-    assert result.equal(layer(GRAPH.x, GRAPH.edge_index))
-
-
-class Doubled(nn.Module):
-    """A layer whose parameters are double."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lin = nn.Linear(4, 2).double()
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return cast(Tensor, self.lin(x))
-
-
-class Halved(Doubled):
-    def __init__(self) -> None:
-        super().__init__()
-        self.to(torch.bfloat16)
 
 
 class TakesData(nn.Module):
@@ -63,27 +32,16 @@ def test_a_module_around_another_is_called_as_that_one(around: Callable[..., nn.
     assert torch.equal(Adapter(module, "m", convention)(GRAPH.x, GRAPH.edge_index), GRAPH.x)
 
 
-class Embedded(nn.Module):
-    """An embedding of ten nodes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(10, 4)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return x + self.embedding.weight
-
-
-@pytest.mark.parametrize(
-    ("module", "advice"),
-    [
-        (Doubled(), r"are float64, .* call module\.float\(\)"),
-        (Halved(), r"are bfloat16, .* call module\.float\(\)"),
-        (Embedded(), "an embedding of node ids has no row"),
-    ],
-)
-def test_errors_of_usual_mistakes_come_with_advice(module: nn.Module, advice: str) -> None:
-    """Below the lines of the user's code."""
-    adapter = Adapter(module, "mine", parse_convention("x, edge_index"))
-    with pytest.raises(ModelError, match=advice):
-        adapter(GRAPH.x, GRAPH.edge_index)
+@pytest.mark.parametrize("attribute", get_args(EdgeAttribute))
+def test_attributes_of_edges_are_found_by_their_names(attribute: EdgeAttribute) -> None:
+    """Required or optional, in `data`; weights are entries of a matrix, too."""
+    namespace: dict[str, type[nn.Module]] = {}
+    for default in ("", "=None"):
+        source = (
+            f"class M(nn.Module):\n    def forward(self, x, edge_index, {attribute}{default}): ..."
+        )
+        exec(source, {"nn": nn}, namespace)
+        assert detect_convention(namespace["M"](), "forward", "m").takes(attribute)
+    assert detect_convention(TakesData(), "forward", "m").takes(attribute)
+    assert parse_convention("x, adj").takes(attribute) is (attribute == "edge_weight")
+    assert not parse_convention("x, edge_index").takes(attribute)

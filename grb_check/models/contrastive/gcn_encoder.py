@@ -20,7 +20,8 @@ from torch_geometric.nn import GCNConv
 from grb_check.gradients.normalisation import Propagation
 from grb_check.models.published import NodeSettings
 from grb_check.training.nodes import TrainingRun, TrainingSettings, descend, drawn_seed
-from grb_check.victims.conventions import PLAIN, Adapter
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import PLAIN
 
 
 def minimise(

@@ -15,7 +15,8 @@ from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import UsageError
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.wrappers import freeze
 
 TARGETS = torch.arange(29, -1, -2)  # in an order of their own

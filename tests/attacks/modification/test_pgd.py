@@ -24,7 +24,8 @@ from grb_check.errors import ModelError
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
-from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import detect_convention
 from grb_check.victims.wrappers import freeze
 
 few = settings(deadline=None, max_examples=40)
