@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.threat import Perturbation, apply
+from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.trained_model import TrainedModel, predict
@@ -92,4 +93,6 @@ def perturbed(dataset: AnyDataset, perturbation: Perturbation) -> AnyDataset:
     graph = apply(dataset.graph, perturbation)
     row, column = graph.edge_index
     graph.edge_index = graph.edge_index[:, (row * graph.num_nodes + column).argsort()]
+    if isinstance(dataset, Dataset):  # a user gave the clean graph
+        return replace(dataset, graph=graph, user_graph=None)
     return replace(dataset, graph=graph)

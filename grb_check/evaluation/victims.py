@@ -115,7 +115,7 @@ class TrainedVictims:
                 if isinstance(built, Trained):
                     check_unseen(created, self._dataset)
                 if isinstance(built, (Trained, SelfTrained, Encoder)):
-                    check_identity(created, self._dataset)
+                    check_identity(created, self._dataset, seed)
                 if isinstance(built, Trained):
                     check_scale(created, self._dataset, self._source)
                     warn_of_better_edges(created, self._dataset)

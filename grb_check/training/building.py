@@ -150,17 +150,26 @@ def build_victim(
         elif not plan.finished:
             adapter = _trained_in_harness(adapter, dataset, seed=seed, device=device)
         freeze(adapter.module)
-
-        def answers(tried: Adapter, view: Data) -> Tensor:
-            output = tried.on_view(view)(view.x, view.edge_index)
-            return probe(tried, dataset, device=device).linear(output) if encodes else output
-
         if adapter.adjacency_is_open:
-            held_out = validation_view(dataset).to(device)
-            adapter = best_of_trained(adapter, held_out, answers, seed=seed)
+            adapter = _with_best_rule(adapter, dataset, device, seed, encodes=encodes)
         trained = _with_probe(adapter, dataset, device) if encodes else adapter
     victim = _checked_victim(Victim(trained, dataset.num_classes), view, seed)
     return replace(victim, adapter=_on_targets(victim.adapter, dataset, device, encodes=encodes))
+
+
+def _with_best_rule(
+    adapter: Adapter, dataset: AnyDataset, device: torch.device, seed: int, *, encodes: bool
+) -> Adapter:
+    """Return a trained model whose `adj` is open with its best rule; an encoder by its probe."""
+
+    def answers(tried: Adapter, view: Data) -> Tensor:
+        output = tried.on_view(view)(view.x, view.edge_index)
+        if not encodes:
+            return output
+        logits: Tensor = probe(tried, dataset, device=device).linear(output)
+        return logits
+
+    return best_of_trained(adapter, validation_view(dataset).to(device), answers, seed=seed)
 
 
 def _on_targets(

@@ -239,3 +239,22 @@ def test_evaluate_learns_on_the_whole_graph_to_be_poisoned(tmp_path: Path) -> No
     assert outcome.case == Case("tiny", "full", "poisoning", "rnd")
     with pytest.raises(UsageError, match="--grb-training=transductive"):
         grb_check.evaluate(Net, dataset=folder, attack="poisoning/sga", training="inductive")
+
+
+def test_an_attacked_graph_is_not_the_one_that_a_user_gave() -> None:
+    """A model that is trained on it is not asked on the clean one."""
+    dataset = Dataset(
+        name="d",
+        graph=GRAPH,
+        train=torch.arange(10),
+        val=torch.arange(10, 20),
+        test={"full": torch.arange(20, 40)},
+        num_classes=3,
+        raw_feature_range=(-1.0, 1.0),
+        origin="made here",
+        user_graph=GRAPH,
+    )
+    attacked = perturbed(dataset, Perturbation(added_edges=pairs([(3, 20)])))
+    assert isinstance(attacked, Dataset)
+    assert attacked.user_graph is None
+    assert attacked.num_edges == dataset.num_edges + 1

@@ -59,7 +59,7 @@ def check(module: nn.Module, dataset: Dataset) -> None:
     convention = detect_convention(module, "forward", "m")
     adapter = Adapter(module.eval(), "m", convention, given_edges=dataset.given_edges)
     victim = Victim(adapter, 3)
-    check_identity(TrainedModel(victim, predict(victim, dataset.graph, 0)), dataset)
+    check_identity(TrainedModel(victim, predict(victim, dataset.graph, 0)), dataset, 0)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,27 @@ def test_what_explains_other_answers_is_named(
     check(module, replace(DATASET, user_graph=given()))
 
 
+def test_a_difference_that_no_change_explains_is_said() -> None:
+    """Here one of the order of the edges; a model that draws is asked with the same draws."""
+
+    class Ordered(nn.Module):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            place = torch.arange(edge_index.shape[1]).float()
+            last = torch.zeros(len(x)).index_reduce(0, edge_index[1], place, "amax")
+            return nn.functional.one_hot(last.long() % 3, 3).float()
+
+    class Draws(nn.Module):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return x[:, :3] + torch.randn(len(x), 3)
+
+    user_graph = given()
+    user_graph.edge_index = EDGES.flip(1)
+    dataset = replace(DATASET, user_graph=user_graph)
+    with pytest.raises(ModelError, match=r"no change .* order of the edges"):
+        check(Ordered(), dataset)
+    check(Draws(), dataset)
+
+
 def test_a_model_that_fails_in_the_users_form_is_not_compared() -> None:
     """Nor one on data of no user."""
     double = replace(DATASET, user_graph=Data(x=torch.empty(0).double(), edge_index=EDGES))
@@ -129,6 +150,6 @@ def test_an_encoder_is_compared_through_its_probe() -> None:
         model = TrainedModel(victim, predict(victim, dataset.graph, 0))
         if fails:
             with pytest.raises(ModelError, match=r"reads data\.place"):
-                check_identity(model, dataset)
+                check_identity(model, dataset, 0)
         else:
-            check_identity(model, dataset)
+            check_identity(model, dataset, 0)
