@@ -66,7 +66,8 @@ def graph():
     x = torch.randn(90, 6, generator=generator) + 2 * torch.eye(3, 6)[y]
     part = torch.arange(90) // 30
     masks = {f"{name}_mask": part == number for number, name in enumerate(("train", "val", "test"))}
-    return Data(x=x, edge_index=pairs[:, pairs[0] != pairs[1]], y=y, **masks)
+    pairs = pairs[:, (y[pairs[0]] == y[pairs[1]]) & (pairs[0] != pairs[1])]
+    return Data(x=x, edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), y=y, **masks)
 
 
 def broken_graph():
