@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
 import torch
@@ -22,7 +23,7 @@ INJECTED: Final = -1  # in place of a node of the data
 
 @dataclass(frozen=True, eq=False)
 class TypesAtNodes:
-    """How many edges of each type leave and enter each node, for the type of a new edge.
+    """Numbers of edges of each type that leave and enter each node, for the type of a new edge.
 
     Attributes:
         leaving: int64 [num_nodes + 1, types]; the last row, of injected nodes, is 0.
@@ -72,13 +73,13 @@ class SeenEdges:
     sources: Tensor | None = None
 
     def factors(self, given: Tensor) -> Tensor:
-        """Return those of all edges, [f], for factors of the undirected edges, [e]; 1 for loops."""
+        """Return the factor of each edge, [f], from those of undirected edges, [e]; 1 for loops."""
         if self.sources is None:
             return given
         return torch.cat([given, given.new_ones(1)])[self.sources]
 
     def weights(self, given: Tensor | None = None) -> Tensor:
-        """Return the weights float [f] of all edges, times factors for the undirected edges, [e]"""
+        """Return the weights float [f] of all edges, times factors of undirected edges, [e]."""
         known = self.attributes.get("edge_weight")
         if known is None:
             known = torch.ones(self.edge_index.shape[1], device=self.edge_index.device)
@@ -108,7 +109,7 @@ class GivenEdges:
     nodes: Tensor
     types: TypesAtNodes | None = None
 
-    @property
+    @cached_property
     def one_each(self) -> bool:
         """Whether each pair has one edge in each direction, and no node a self-loop."""
         loops = (self.codes // self.num_nodes == self.codes % self.num_nodes)[:-1]

@@ -1,4 +1,4 @@
-"""What the harness changes between what a user gives and what the model gets: one list.
+"""One list of all that the harness changes between what a user gives and what the model gets.
 
 Readers say by a `DataChange` what they repair; the rest follows from the dataset and the model.
 """
@@ -19,7 +19,7 @@ from grb_check.errors import count
 from grb_check.gradients.rescaled import AnyVictim
 from grb_check.gradients.victim import Victim
 from grb_check.victims.adapter import Adapter
-from grb_check.victims.probed import Probed
+from grb_check.victims.probed import Probed, user_adapter
 
 _SCALED: Final[dict[FeatureRule, str]] = {
     "grb": "features normalised as GRB does",
@@ -40,7 +40,7 @@ def changes_of(
         repaired: what its reader changed.
         victim: the model; None for those of the data alone.
     """
-    adapter = _adapter(victim) if victim is not None else None
+    adapter = user_adapter(victim.adapter) if isinstance(victim, Victim) else None
     return (*repaired, *_of_data(dataset, adapter), *_of_model(victim, adapter))
 
 
@@ -91,7 +91,7 @@ def _casts(user_graph: Data, given: GivenEdges | None) -> list[str]:
     if given is not None:
         types |= {name: values.dtype for name, values in given.attributes.items()}
     names = {
-        name: (_name(user_graph[name].dtype), _name(dtype))
+        name: (dtype_name(user_graph[name].dtype), dtype_name(dtype))
         for name, dtype in types.items()
         if name in user_graph
     }
@@ -102,7 +102,8 @@ def _casts(user_graph: Data, given: GivenEdges | None) -> list[str]:
     ]
 
 
-def _name(dtype: object) -> str:
+def dtype_name(dtype: object) -> str:
+    """Return the name of a dtype of torch or numpy, such as `float32`."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -121,13 +122,6 @@ def _of_model(victim: AnyVictim | None, adapter: Adapter | None) -> list[str]:
     if isinstance(victim.module, Probed):
         texts.append("a linear probe fitted to its embeddings")
     return texts
-
-
-def _adapter(victim: AnyVictim) -> Adapter | None:
-    """The adapter of the user's own module."""
-    if not isinstance(victim, Victim):
-        return None
-    return victim.module.adapter if isinstance(victim.module, Probed) else victim.adapter
 
 
 def _shown(value: torch.Tensor) -> str:

@@ -20,12 +20,13 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.given_edges import EDGE_ATTRIBUTES
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
+from grb_check.evaluation.changes import dtype_name
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import Role
-from grb_check.victims.probed import Probed
+from grb_check.victims.probed import Probed, user_adapter
 
 TOLERATED: Final = 0.01  # share of predictions, and accuracy on the test nodes
 _UNEXPLAINED: Final = (
@@ -84,7 +85,7 @@ def _forms(adapter: Adapter, dataset: Dataset, user_graph: Data, seed: int) -> d
     given = copy.copy(user_graph).to(x.device)
     typed = x.round().to(given.x.dtype) if not given.x.is_floating_point() else x.to(given.x.dtype)
     given.x = typed
-    inner = adapter.module.adapter if isinstance(adapter.module, Probed) else adapter
+    inner = user_adapter(adapter)
     if inner.convention.roles & {"adj", "adj_t"}:
         return {}
     plain = replace(inner, given_edges=None, x_dtype=None)
@@ -102,8 +103,8 @@ def _forms(adapter: Adapter, dataset: Dataset, user_graph: Data, seed: int) -> d
         other = copy.copy(called)
         other.x = typed
         tried[
-            f"x is {_name(typed.dtype)} in the data, and was passed as "
-            f"{_name(inner.x_dtype or x.dtype)}; give it as float32, and convert it in forward"
+            f"x is {dtype_name(typed.dtype)} in the data, and was passed as "
+            f"{dtype_name(inner.x_dtype or x.dtype)}; give it as float32, and convert it in forward"
         ] = other
     result = {}
     for change, data in tried.items():
@@ -115,7 +116,7 @@ def _forms(adapter: Adapter, dataset: Dataset, user_graph: Data, seed: int) -> d
 def _predicted(plain: Adapter, adapter: Adapter, data: Data, seed: int) -> Tensor:
     """Classes int64 [N] of the module in a call with these features, edges and attributes."""
     given: dict[Role, object] = {"data": data}
-    for role in ("edge_weight", "edge_attr", "edge_type"):
+    for role in EDGE_ATTRIBUTES:
         if role in data:
             given[role] = data[role]
     with isolated_randomness(seed), torch.no_grad():
@@ -123,7 +124,3 @@ def _predicted(plain: Adapter, adapter: Adapter, data: Data, seed: int) -> Tenso
         if isinstance(adapter.module, Probed):
             output = adapter.module.linear(output)
         return output.argmax(dim=1).cpu()
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

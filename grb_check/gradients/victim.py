@@ -26,7 +26,7 @@ from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.recorded_layers import recorded_trials
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import DIVERGED, check_output
-from grb_check.victims.probed import Probed
+from grb_check.victims.probed import user_adapter
 from grb_check.victims.receptive_field import receptive_hops, receptive_part
 
 MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
@@ -237,8 +237,7 @@ class Victim:
     @property
     def _on_plain_edges(self) -> bool:
         """Whether the module gets the edges of the call as they are."""
-        given = self.module.adapter.given_edges if isinstance(self.module, Probed) else None
-        return self.adapter.given_edges is None and given is None
+        return user_adapter(self.adapter).given_edges is None
 
     @property
     def _on_edges_of_pairs(self) -> bool:

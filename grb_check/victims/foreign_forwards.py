@@ -45,7 +45,7 @@ def refuse_foreign(
     Raises:
         ModelError: it takes graphs of several types, of DGL, or of a sampler; says what to return.
     """
-    source = source_of(forward)
+    source = _source_of(forward)
     reason = ""
     if any(parameter.endswith("_dict") for parameter in required) or ".x_dict" in source:
         reason = _TYPES
@@ -65,7 +65,7 @@ def _takes_dgl(module: nn.Module, source: str, required: Sequence[str]) -> bool:
     return bool(graph) and (layers or any(word in source for word in _OF_DGL))
 
 
-def source_of(forward: Callable[..., object]) -> str:
+def _source_of(forward: Callable[..., object]) -> str:
     """Return the text of a method; empty if it has none, as of a compiled one."""
     try:
         return inspect.getsource(forward)

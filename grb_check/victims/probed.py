@@ -60,3 +60,8 @@ def probed_adapter(encoder: Adapter, probed: Probed) -> Adapter:
     """Return encoder and probe as one model behind the harness's interface."""
     convention = detect_convention(probed, "forward", encoder.name)
     return Adapter(probed, encoder.name, convention, batch=encoder.batch)
+
+
+def user_adapter(adapter: Adapter) -> Adapter:
+    """Return the adapter of the user's own module: of a probed encoder that of the encoder."""
+    return adapter.module.adapter if isinstance(adapter.module, Probed) else adapter
