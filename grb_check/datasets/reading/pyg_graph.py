@@ -101,8 +101,10 @@ def dataset_of_graph(
         edges_of=lambda matrix, where: pairs_of_nodes(matrix, where)[0],
     )
     user_graph = copy.copy(data)
-    user_graph.x = torch.from_numpy(features[:0].flatten())
-    return replace(result, given_edges=given, user_graph=user_graph)
+    x = data.x if isinstance(data.x, Tensor) else torch.from_numpy(features)
+    user_graph.x = torch.empty(0, dtype=x.dtype)
+    dtype = str(x.dtype).removeprefix("torch.")  # numpy has no bfloat16
+    return replace(result, given_edges=given, user_graph=user_graph, given_dtype=dtype)
 
 
 def _edges_as_given(data: Data, pairs: NDArray[Any], where: str) -> GivenEdges | None:
