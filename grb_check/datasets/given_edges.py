@@ -146,6 +146,19 @@ class GivenEdges:
         present = torch.where(nodes < 0, INJECTED, known.to(nodes.device)[nodes])
         return replace(self, nodes=present)
 
+    def with_new_of(self, nodes: Tensor) -> GivenEdges:
+        """Return the same with attributes of new edges that follow from those of some nodes alone.
+
+        Args:
+            nodes: int64 [m], of the data.
+        """
+        chosen = torch.isin(self.edge_index[0], nodes)
+        attributes = {
+            name: torch.cat([values[:-1], of_new_edges(values[:-1][chosen]).to(values)[None]])
+            for name, values in self.attributes.items()
+        }
+        return replace(self, attributes=attributes)
+
     def seen(self, edge_index: Tensor, num_nodes: int) -> SeenEdges:
         """Return the edges that a model gets.
 
@@ -153,7 +166,7 @@ class GivenEdges:
             edge_index: int64 [2, e], both directions of each pair of the present graph.
             num_nodes: of the present graph.
         """
-        given = self._to(edge_index.device)
+        given = self.to(edge_index.device)
         nodes = given._nodes(num_nodes) if num_nodes >= given.nodes.numel() else None
         if nodes is None:
             nodes = torch.full((num_nodes,), INJECTED, device=edge_index.device)
@@ -195,7 +208,8 @@ class GivenEdges:
         places = torch.searchsorted(self.codes, codes)
         return torch.where(self.codes[places] == codes, places, self.codes.numel() - 1)
 
-    def _to(self, device: torch.device) -> GivenEdges:
+    def to(self, device: torch.device) -> GivenEdges:
+        """Return the same on a device."""
         if self.codes.device == device:
             return self
         types = self.types
@@ -215,16 +229,13 @@ def given_edges(
     edge_index: Tensor,
     attributes: Mapping[EdgeAttribute, Tensor],
     num_nodes: int,
-    new: Mapping[EdgeAttribute, Tensor] | None = None,
 ) -> GivenEdges:
-    """Return the edges of a graph as they were given.
+    """Return the edges of a graph, or of a union of graphs, as they were given.
 
     Args:
         edge_index: int64 [2, e], with any directions, duplicates and self-loops.
         attributes: of these edges, [e, ...] each.
         num_nodes: N.
-        new: of edges that the graph does not have; `of_new_edges` if not given, and for types the
-            commonest at their ends.
     """
     rows, columns = edge_index
     codes_of_edges, backwards = rows * num_nodes + columns, columns * num_nodes + rows
@@ -232,13 +243,12 @@ def given_edges(
     numbers = torch.bincount(torch.searchsorted(codes, codes_of_edges), minlength=codes.numel())
     starts = torch.cat([numbers.new_zeros(1), numbers, numbers.new_ones(1)]).cumsum(0)
     order = codes_of_edges.argsort(stable=True)
-    rest = {} if new is None else new
-    types = attributes.get("edge_type") if new is None else None
+    types = attributes.get("edge_type")
     return GivenEdges(
         torch.cat([codes, codes.new_full((1,), num_nodes * num_nodes)]),
         starts,
         {
-            name: torch.cat([values[order], rest.get(name, of_new_edges(values)).to(values)[None]])
+            name: torch.cat([values[order], of_new_edges(values).to(values)[None]])
             for name, values in attributes.items()
         },
         num_nodes,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol, TypeAlias
@@ -13,8 +14,8 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from grb_check.datasets.dataset import Dataset, digest
-from grb_check.datasets.given_edges import EdgeAttribute, GivenEdges, given_edges, of_new_edges
-from grb_check.datasets.source import FeatureRule
+from grb_check.datasets.given_edges import GivenEdges
+from grb_check.datasets.source import DataChange, FeatureRule
 from grb_check.errors import DataError, count
 
 SEED: Final = 42  # of the splits of sets of graphs
@@ -36,8 +37,7 @@ class GraphSet:
             [2, 2 * num_edges], numbered through all graphs, both directions of each edge, sorted by
             row then column, no self-loop, no duplicate; `batch` int64 [num_nodes], the graph of
             each node, rising; `ptr` int64 [num_graphs + 1], the first node of each graph, and the
-            number of nodes; `y` int64 [num_graphs]; `edge_attr` float32 [2 * num_edges, k] if the
-            edges have attributes.
+            number of nodes; `y` int64 [num_graphs].
         train: int64 [.], sorted graph ids; with those for validation if `val` is None.
         test: int64 [.], sorted graph ids.
         num_classes: labels are 0 .. num_classes - 1.
@@ -46,6 +46,9 @@ class GraphSet:
         own_split: whether the split came with the data.
         features: how features were scaled.
         given_dtype: type of the features as they were given.
+        given_edges: the edges that models get, where they are others than those of `graphs` or have
+            attributes; None if they are these.
+        user_graphs: what the user gave, without features; empty if it was no list of `Data`.
     """
 
     name: str
@@ -58,6 +61,8 @@ class GraphSet:
     own_split: bool = False
     features: FeatureRule = "given"
     given_dtype: str = "float32"
+    given_edges: GivenEdges | None = None
+    user_graphs: Sequence[Data] = ()
 
     @property
     def num_graphs(self) -> int:
@@ -65,14 +70,14 @@ class GraphSet:
         return int(self.graphs.y.shape[0])
 
 
-class GraphsWithEdges(Protocol):
-    """Graphs side by side, whose edges may have attributes in `edge_attr`."""
+class GraphsOfSet(Protocol):
+    """Graphs side by side, whose nodes are known by their numbers in the set, int64 [num_nodes].
+
+    They need none where the set has no `given_edges`.
+    """
 
     @property
-    def x(self) -> Tensor: ...
-
-    @property
-    def edge_index(self) -> Tensor: ...
+    def nodes(self) -> Tensor | None: ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,15 +90,17 @@ class GraphDataset:
         name: as in case ids.
         graph: the test graphs side by side: `x` float32 [num_nodes, num_features], `edge_index`
             int64 [2, 2 * num_edges], both directions of each edge, sorted by row then column,
-            `batch` int64 [num_nodes], rising, the graph of each node, `y` int64 [num_graphs],
-            `edge_attr` float32 [2 * num_edges, k] if the edges have attributes.
+            `batch` int64 [num_nodes], rising, the graph of each node, `y` int64 [num_graphs], and,
+            with `given_edges`, `nodes` int64 [num_nodes], the nodes of the set that these are.
         training_graphs: `x`, `edge_index`, `batch`, `ptr`, `y` of the training graphs;
             `to_data_list()` gives them one by one.
         validation_graphs: likewise, a tenth of the set's training graphs.
         num_classes: labels are 0 .. num_classes - 1.
         origin: one phrase for reports: where the data came from.
-        features: see `GraphSet`; likewise `given_dtype`.
+        features: see `GraphSet`; likewise `given_dtype`, `given_edges` and `user_graphs`.
         given_dtype: see `features`.
+        given_edges: of all graphs of the set; new edges are like those of the training graphs.
+        user_graphs: of the test graphs.
     """
 
     name: str
@@ -104,6 +111,8 @@ class GraphDataset:
     origin: str
     features: FeatureRule = "given"
     given_dtype: str = "float32"
+    given_edges: GivenEdges | None = None
+    user_graphs: Sequence[Data] = ()
 
     @property
     def num_graphs(self) -> int:
@@ -159,23 +168,12 @@ class GraphDataset:
         x = self.training_graphs.x
         return bool(((x == 0) | (x == 1)).all() and (x.sum(1) == 1).all())
 
-    @cached_property
-    def new_edge_attr(self) -> Tensor | None:
-        """Attributes of edges that an attack adds, float32 [k]; None if edges have none.
-
-        See `of_new_edges`; of the training graphs.
-        """
-        values = self.training_graphs.get("edge_attr")
-        return None if values is None else of_new_edges(values)
-
-    def given_edges_of(self, part: GraphsWithEdges) -> GivenEdges | None:
-        """Return the edges of some of the graphs with their attributes; None if they have none."""
-        values: Tensor | None = getattr(part, "edge_attr", None)
-        if values is None or self.new_edge_attr is None:
+    def given_edges_of(self, part: GraphsOfSet) -> GivenEdges | None:
+        """Return `given_edges` for some of the graphs."""
+        if self.given_edges is None:
             return None
-        attributes: dict[EdgeAttribute, Tensor] = {"edge_attr": values}
-        new: dict[EdgeAttribute, Tensor] = {"edge_attr": self.new_edge_attr}
-        return given_edges(part.edge_index, attributes, int(part.x.shape[0]), new)
+        assert part.nodes is not None
+        return self.given_edges.on(part.nodes)
 
     def fingerprint(self) -> str:
         """Hex digest of everything that can change an outcome."""
@@ -183,7 +181,8 @@ class GraphDataset:
         tensors = [
             tensor for part in parts for tensor in (part.x, part.edge_index, part.batch, part.y)
         ]
-        return digest([*tensors, *(part.edge_attr for part in parts if "edge_attr" in part)])
+        given = () if self.given_edges is None else self.given_edges.tensors
+        return digest([*tensors, *given])
 
 
 def graph_dataset(graphs: GraphSet) -> GraphDataset:
@@ -194,6 +193,9 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
 
     Raises:
         DataError: it has too few training graphs.
+
+    Warns:
+        DataChange: graphs are held out of its own training graphs.
     """
     held_out = 0 if graphs.val is None else graphs.val.numel()
     if graphs.train.numel() + held_out < LEAST:
@@ -204,6 +206,17 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
         )
     single_graphs = _each_graph(graphs)
     training, validation = training_and_validation(graphs)
+    if graphs.own_split and graphs.val is None:
+        msg = (
+            f"dataset {graphs.name}: its own split has no validation graphs: {validation.numel()} "
+            f"of its {count(graphs.train.numel(), 'training graph')} are held out of the training "
+            f"for it; give a part 'val' to choose them"
+        )
+        warnings.warn(msg, DataChange, stacklevel=2)
+    given = graphs.given_edges
+    if given is not None:
+        of_training = torch.isin(graphs.graphs.batch, training).nonzero().flatten()
+        given = given.with_new_of(of_training)
     test = Batch.from_data_list([single_graphs[index] for index in graphs.test.tolist()])
     return GraphDataset(
         name=graphs.name,
@@ -212,7 +225,7 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
             edge_index=test.edge_index,
             batch=test.batch,
             y=test.y,
-            **({"edge_attr": test.edge_attr} if "edge_attr" in test else {}),
+            **({"nodes": test.nodes} if "nodes" in test else {}),
         ),
         training_graphs=Batch.from_data_list([single_graphs[index] for index in training.tolist()]),
         validation_graphs=Batch.from_data_list(
@@ -222,6 +235,8 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
         origin=graphs.origin,
         features=graphs.features,
         given_dtype=graphs.given_dtype,
+        given_edges=given,
+        user_graphs=[graphs.user_graphs[k] for k in graphs.test.tolist() if graphs.user_graphs],
     )
 
 
@@ -246,9 +261,9 @@ def _each_graph(graphs: GraphSet) -> list[Data]:
         )
         for index in range(graphs.num_graphs)
     ]
-    if "edge_attr" in whole:
+    if graphs.given_edges is not None:
         for index, graph in enumerate(result):
-            graph.edge_attr = whole.edge_attr[edges[index] : edges[index + 1]]
+            graph.nodes = torch.arange(starts[index], starts[index + 1])
     return result
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.datasets.assembly import check_features
+from grb_check.datasets.given_edges import EdgeAttribute, given_edges
 from grb_check.datasets.graph_dataset import SEED, GraphSet
-from grb_check.datasets.reading.adjacency import matrix_of_pairs, undirected_edges
+from grb_check.datasets.reading.adjacency import matrix_of_pairs, pairs_of_nodes
 from grb_check.datasets.source import DataChange, DataNotice
 from grb_check.errors import DataError, count
 
@@ -41,7 +44,9 @@ class RawGraphs:
         labels: int64 [num_graphs].
         features: real [num_nodes, num_features]; None if the nodes have none.
         split: None if the set has none.
-        edge_attr: real [num_pairs, k]; None if the edges have none.
+        attributes: of the pairs, [num_pairs, ...] each.
+        user_graphs: see `GraphSet`.
+        given_dtype: type of the features as they were given; None for that of `features`.
     """
 
     sizes: Int64Array
@@ -49,7 +54,9 @@ class RawGraphs:
     labels: Int64Array
     features: NDArray[Any] | None
     split: SetSplit | None = None
-    edge_attr: NDArray[Any] | None = None
+    attributes: Mapping[EdgeAttribute, Tensor] = field(default_factory=dict)
+    user_graphs: Sequence[Data] = ()
+    given_dtype: str | None = None
 
 
 def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> GraphSet:
@@ -68,14 +75,15 @@ def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> Graph
         DataError: something is missing, contradictory or out of range.
 
     Warns:
-        DataNotice: edges were repaired, there are no features, or a class has no graph.
+        DataNotice: there are no features, or a class has no graph.
     """
     _check_sizes(raw.sizes, where)
     num_nodes = int(raw.sizes.sum())
     num_classes = check_graph_labels(raw.labels, raw.sizes.size, where)
-    edges = undirected_edges(
+    edges, _ = pairs_of_nodes(
         matrix_of_pairs(raw.pairs, num_nodes, f"{where}: edge_index"), where, what="graphs have"
     )
+    given = given_edges(torch.from_numpy(raw.pairs.astype(np.int64)), raw.attributes, num_nodes)
     if raw.features is None:
         features = constant_features(num_nodes, where)
         origin += ", constant features"
@@ -95,9 +103,6 @@ def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> Graph
         batch=torch.from_numpy(np.repeat(np.arange(raw.sizes.size), raw.sizes)),
         ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(raw.sizes)])),
     )
-    if raw.edge_attr is not None:
-        values = attributes_of(edges, raw.pairs, raw.edge_attr, num_nodes, where)
-        graphs.edge_attr = torch.from_numpy(values)
     return GraphSet(
         name=name,
         graphs=graphs,
@@ -107,7 +112,10 @@ def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> Graph
         num_classes=num_classes,
         origin=origin,
         own_split=raw.split is not None,
-        given_dtype="float32" if raw.features is None else str(raw.features.dtype),
+        given_dtype=raw.given_dtype
+        or str((features if raw.features is None else raw.features).dtype),
+        given_edges=given if raw.attributes or not given.one_each else None,
+        user_graphs=raw.user_graphs,
     )
 
 
@@ -163,35 +171,6 @@ def constant_features(num_nodes: int, where: str) -> NDArray[np.float32]:
     )
     warnings.warn(msg, DataChange, stacklevel=2)
     return np.ones((num_nodes, 1), dtype=np.float32)
-
-
-def attributes_of(
-    edges: Int64Array, pairs: NDArray[Any], values: NDArray[Any], num_nodes: int, where: str
-) -> NDArray[np.float32]:
-    """Return the attributes of edges, float32 [2 * num_edges, k].
-
-    An edge that was given in one direction only has the same attributes in the other; of duplicates
-    the first counts.
-
-    Args:
-        edges: int64 [2, 2 * num_edges], as the set has them.
-        pairs: int [2, num_pairs], as they were given, between the same nodes.
-        values: real [num_pairs, k].
-        num_nodes: number of nodes.
-        where: file, directory or function, for messages.
-
-    Raises:
-        DataError: a value is not finite.
-    """
-    if not np.isfinite(values).all():
-        raise DataError(f"{where}: edge_attr has NaN or infinite values")
-    row, column = pairs.astype(np.int64)
-    given, first = np.unique(row * num_nodes + column, return_index=True)
-    forward, backward = edges[0] * num_nodes + edges[1], edges[1] * num_nodes + edges[0]
-    positions = np.searchsorted(given, forward).clip(max=given.size - 1)
-    positions = np.where(given[positions] == forward, positions, np.searchsorted(given, backward))
-    result: NDArray[np.float32] = values[first[positions]].astype(np.float32)
-    return result
 
 
 def drawn_split(num_graphs: int, where: str) -> SetSplit:

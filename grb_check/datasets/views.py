@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
 from grb_check.datasets.dataset import Dataset
@@ -17,12 +19,32 @@ HIDDEN = -1  # label of nodes whose class is hidden
 def as_given(view: Data) -> Data:
     """Return a view for the user's code: with the edges as they were given."""
     given: GivenEdges | None = view.pop("given_edges", None)
-    if given is not None:
-        seen = given.seen(view.edge_index, int(view.x.shape[0]))
-        view.edge_index = seen.edge_index
-        for name, values in seen.attributes.items():
-            view[name] = values
+    if given is None:
+        return view
+    seen = given.seen(view.edge_index, int(view.x.shape[0]))
+    edges = {"edge_index": seen.edge_index} | {str(k): v for k, v in seen.attributes.items()}
+    if isinstance(view, Batch):
+        return _regrouped(view, edges)
+    for name, values in edges.items():
+        view[name] = values
     return view
+
+
+def _regrouped(graphs: Batch, edges: Mapping[str, Tensor]) -> Data:
+    """Return the same graphs with other edges, which may lie in any order."""
+    owners = graphs.batch[edges["edge_index"][0]]
+    order = owners.argsort(stable=True)
+    numbers = torch.bincount(owners, minlength=graphs.num_graphs).tolist()
+    within = {**edges, "edge_index": edges["edge_index"] - graphs.ptr[owners]}
+    result: list[Data] = graphs.to_data_list()
+    for name, values in within.items():
+        dim = 1 if name == "edge_index" else 0
+        parts = values.index_select(dim, order).split(numbers, dim)
+        for graph, part in zip(result, parts, strict=True):
+            graph[name] = part
+    for graph in result:
+        del graph["nodes"]
+    return Batch.from_data_list(result)
 
 
 def training_view(dataset: AnyDataset) -> Data:
@@ -32,12 +54,12 @@ def training_view(dataset: AnyDataset) -> Data:
         Inductive: the graph of the training nodes alone, `Data` with `x`, `edge_index`, `y` and an
         all-true `train_mask` [num_train]. Transductive: the whole graph, with `y` being `HIDDEN`
         outside `train_mask` [num_nodes]. Sets of graphs: the training graphs, a `Batch` with `x`,
-        `edge_index`, `batch`, `ptr` and `y` [num_graphs]. Of one graph `given_edges` makes the
-        edges that models get, if they are others. These are copies, so that a training loop that
-        changes them does not change the dataset.
+        `edge_index`, `batch`, `ptr` and `y` [num_graphs]. If models get other edges, `given_edges`
+        makes them. These are copies, so that a training loop that changes them does not change the
+        dataset.
     """
     if isinstance(dataset, GraphDataset):
-        return dataset.training_graphs.clone()
+        return _of_set(dataset, dataset.training_graphs)
     if dataset.transductive:
         return _whole(dataset, train_mask=dataset.train)
     view = _induced(dataset, dataset.train)
@@ -55,13 +77,20 @@ def validation_view(dataset: AnyDataset) -> Data:
         `Batch`. These are copies.
     """
     if isinstance(dataset, GraphDataset):
-        return dataset.validation_graphs.clone()
+        return _of_set(dataset, dataset.validation_graphs)
     if dataset.transductive:
         return _whole(dataset, train_mask=dataset.train, val_mask=dataset.val)
     nodes = torch.cat([dataset.train, dataset.val]).sort().values
     view = _induced(dataset, nodes)
     view.train_mask = torch.isin(nodes, dataset.train)
     view.val_mask = ~view.train_mask
+    return view
+
+
+def _of_set(dataset: GraphDataset, graphs: Batch) -> Data:
+    view: Data = graphs.clone()
+    if dataset.given_edges is not None:
+        view.given_edges = dataset.given_edges.on(graphs.nodes)
     return view
 
 

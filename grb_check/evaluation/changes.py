@@ -12,6 +12,7 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.dtypes import dtype_name
 from grb_check.datasets.given_edges import EDGE_ATTRIBUTES, GivenEdges
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.datasets.source import FeatureRule
@@ -26,7 +27,7 @@ _SCALED: Final[dict[FeatureRule, str]] = {
     "rows": "each node's features divided by their sum",
 }
 _KNOWN: Final = frozenset(
-    {"x", "edge_index", "y", "train_mask", "val_mask", "test_mask", *EDGE_ATTRIBUTES}
+    {"x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "split", *EDGE_ATTRIBUTES}
 )
 
 
@@ -41,7 +42,8 @@ def changes_of(
         victim: the model; None for those of the data alone.
     """
     adapter = user_adapter(victim.adapter) if isinstance(victim, Victim) else None
-    return (*repaired, *_of_data(dataset, adapter), *_of_model(victim, adapter))
+    data = _of_data(dataset, adapter)
+    return (*repaired, *data, *_of_edges(dataset, adapter), *_of_model(victim, adapter))
 
 
 def edges_of_attacks(given: GivenEdges | None) -> str:
@@ -69,17 +71,27 @@ def _of_data(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
         result.append(
             f"features cast from {dataset.given_dtype} to {'int64' if integers else 'float32'}"
         )
-    if not isinstance(dataset, Dataset):
-        return result
-    if dataset.user_graph is not None:
-        others = sorted({*map(str, dataset.user_graph.keys())} - _KNOWN)
+    for user_graph in user_graphs(dataset)[:1]:
+        others = sorted({*map(str, user_graph.keys())} - _KNOWN)
         if others:
             result.append(f"not passed to models: {', '.join(others)}")
-        result += _casts(dataset.user_graph, dataset.given_edges)
+        result += _casts(user_graph, dataset.given_edges)
+    return result
+
+
+def user_graphs(dataset: AnyDataset) -> Sequence[Data]:
+    """Return the graph that a user gave, or the test graphs of a set; empty if it was no `Data`."""
+    if not isinstance(dataset, Dataset):
+        return dataset.user_graphs
+    return [] if dataset.user_graph is None else [dataset.user_graph]
+
+
+def _of_edges(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
     given = dataset.given_edges
-    if given is not None:
-        result.append(f"edges as given ({edges_of_attacks(given)})")
-    if given is not None and adapter is not None:
+    if given is None:
+        return []
+    result = [f"edges as given ({edges_of_attacks(given)})"]
+    if adapter is not None:
         ignored = [name for name in given.attributes if not adapter.convention.takes(name)]
         result += [f"{name}, which the model does not take, not passed" for name in ignored]
     return result
@@ -100,11 +112,6 @@ def _casts(user_graph: Data, given: GivenEdges | None) -> list[str]:
         for name, (before, after) in names.items()
         if before != after
     ]
-
-
-def dtype_name(dtype: object) -> str:
-    """Return the name of a dtype of torch or numpy, such as `float32`."""
-    return str(dtype).removeprefix("torch.")
 
 
 def _of_model(victim: AnyVictim | None, adapter: Adapter | None) -> list[str]:

@@ -54,7 +54,12 @@ def load_cache(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         dataset = datasets.load_either(source)
-    on_device = replace(dataset, graph=dataset.graph.to(device))
+    given = dataset.given_edges
+    on_device = replace(
+        dataset,
+        graph=dataset.graph.to(device),
+        given_edges=None if given is None else given.to(device),
+    )
     harness_models = HarnessModels(on_device, dataset.fingerprint(), store, device, pack)
     changes = [w.message.change for w in caught if isinstance(w.message, DataChange)]
     repaired = tuple(dict.fromkeys(changes))

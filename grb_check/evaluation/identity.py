@@ -8,19 +8,21 @@ be its own.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, cast
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.dtypes import dtype_name
 from grb_check.datasets.given_edges import EDGE_ATTRIBUTES
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
-from grb_check.evaluation.changes import dtype_name
+from grb_check.evaluation.changes import user_graphs
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
@@ -29,6 +31,7 @@ from grb_check.victims.conventions import Role
 from grb_check.victims.probed import Probed, user_adapter
 
 TOLERATED: Final = 0.01  # share of predictions, and accuracy on the test nodes
+_PASSED: Final = frozenset({"x", "edge_index", "batch", "ptr", *EDGE_ATTRIBUTES})
 _UNEXPLAINED: Final = (
     "no change that is undone alone explains it; its forward may depend on the order of the edges, "
     "which must not matter"
@@ -43,18 +46,16 @@ def check_identity(model: TrainedModel, dataset: AnyDataset, seed: int) -> None:
 
     Args:
         model: with its predictions on the dataset.
-        dataset: on the device; nothing is checked if it is no graph that a user gave.
+        dataset: on the device; nothing is checked if a user gave no graph, or graphs, of PyG.
         seed: of the global random states in the call that gave these predictions.
 
     Raises:
         ModelError: more than `TOLERATED` differ; names the change that explains it.
     """
-    victim = model.victim
-    if not isinstance(dataset, Dataset) or dataset.user_graph is None:
+    victim, given = model.victim, _as_the_user_gave(dataset)
+    if given is None or not isinstance(victim, Victim):
         return
-    if not isinstance(victim, Victim):
-        return
-    forms = _forms(victim.adapter, dataset, dataset.user_graph, seed)
+    forms = _forms(victim.adapter, dataset, given, seed)
     expected = forms.pop("", None)
     if expected is None:
         return
@@ -68,44 +69,65 @@ def check_identity(model: TrainedModel, dataset: AnyDataset, seed: int) -> None:
         return
     agreeing = {"": int((model.predicted == expected).sum())}
     agreeing |= {change: int((answers == expected).sum()) for change, answers in forms.items()}
+    things = f"{victim.adapter.one_for}s"
     best = max(agreeing, key=lambda change: agreeing[change])  # the first of equal ones
     raise ModelError(
-        f"model {model.victim.name} comes trained, and predicts {share:.1%} of the nodes otherwise "
-        f"than when it is called on the graph that was given: {after:.1%} instead of {before:.1%} "
-        f"of the test nodes are right; {best or _UNEXPLAINED}"
+        f"model {model.victim.name} comes trained, and predicts {share:.1%} of the {things} "
+        f"otherwise than when it is called on what was given: {after:.1%} instead of "
+        f"{before:.1%} of the test {things} are right; {best or _UNEXPLAINED}"
     )
 
 
-def _forms(adapter: Adapter, dataset: Dataset, user_graph: Data, seed: int) -> dict[str, Tensor]:
+def _as_the_user_gave(dataset: AnyDataset) -> Data | None:
+    """The graph, or the test graphs, with all attributes and features of the user's type.
+
+    None if there is no such, or its graphs do not fit side by side.
+    """
+    if not user_graphs(dataset):
+        return None
+    x, dtype = dataset.graph.x, user_graphs(dataset)[0].x.dtype
+    typed = x.to(dtype) if dtype.is_floating_point else x.round().to(dtype)
+    if isinstance(dataset, Dataset):
+        return _with_features(dataset.user_graph, typed)
+    parts = typed.split(torch.bincount(dataset.graph.batch).tolist())
+    with suppress(Exception):  # whatever the user's attributes are
+        graphs = map(_with_features, dataset.user_graphs, parts)
+        return Batch.from_data_list([*graphs])
+    return None
+
+
+def _with_features(user_graph: Data, x: Tensor) -> Data:
+    result = copy.copy(user_graph)
+    result.x = x
+    return result
+
+
+def _forms(adapter: Adapter, dataset: AnyDataset, given: Data, seed: int) -> dict[str, Tensor]:
     """Predictions of the module in the user's form, under "", and with each change undone alone.
 
     A form in which the module fails is left out.
     """
     x, edges = dataset.graph.x, dataset.graph.edge_index
-    given = copy.copy(user_graph).to(x.device)
-    typed = x.round().to(given.x.dtype) if not given.x.is_floating_point() else x.to(given.x.dtype)
-    given.x = typed
+    given = given.to(x.device)
     inner = user_adapter(adapter)
     if inner.convention.roles & {"adj", "adj_t"}:
         return {}
-    plain = replace(inner, given_edges=None, x_dtype=None)
+    plain = replace(inner, given_edges=None, x_dtype=None, batch=adapter.batch)
     seen = inner.seen(edges, x.shape[0])
-    called = Data(x=x, edge_index=seen.edge_index, **cast("dict[str, object]", seen.attributes))
+    called = plain.as_data(x, seen.edge_index, cast("Mapping[Role, Tensor]", seen.attributes))
     tried = {"": given}
-    for name in sorted({*given.keys()} - {"x", "edge_index", *EDGE_ATTRIBUTES}):
+    for name in sorted({*given.keys()} - _PASSED):
         more = copy.copy(called)
         more[name] = given[name]
         tried[
             f"its forward reads data.{name}, which attacked graphs do not have; put what it needs "
             f"into x, or into the module"
         ] = more
-    if typed.dtype != x.dtype:
-        other = copy.copy(called)
-        other.x = typed
+    if given.x.dtype != x.dtype:
         tried[
-            f"x is {dtype_name(typed.dtype)} in the data, and was passed as "
+            f"x is {dtype_name(given.x.dtype)} in the data, and was passed as "
             f"{dtype_name(inner.x_dtype or x.dtype)}; give it as float32, and convert it in forward"
-        ] = other
+        ] = _with_features(called, given.x)
     result = {}
     for change, data in tried.items():
         with suppress(ModelError):

@@ -8,8 +8,7 @@ from grb_check.attacks.threat import Perturbation
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Measurement, Method, Reference, Scores
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
-from grb_check.datasets.dataset import Dataset, digest
-from grb_check.datasets.graph_dataset import AnyDataset
+from grb_check.datasets.dataset import digest
 from grb_check.evaluation.changes import edges_of_attacks
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.scores import Right, right_before, scores
@@ -84,19 +83,16 @@ def facts_of(trial: Trial) -> CaseFacts:
     dataset, threat = trial.harness.dataset, trial.threat
     classes = dataset.graph.y.cpu()[threat.targets.cpu()]
     targets = int(threat.targets.numel())
+    edges = edges_of_attacks(dataset.given_edges)
     return CaseFacts(
         targets=targets,
         majority=int(classes.bincount().max()) / targets,
         dataset=trial.harness.fingerprint,
         origin=dataset.origin,
         attack=description_of(trial) or "",
-        threat="; ".join(filter(None, [describe_threat(threat), _edges(dataset)])),
+        threat="; ".join(filter(None, [describe_threat(threat), edges])),
         shipped=shipped_on(trial),
     )
-
-
-def _edges(dataset: AnyDataset) -> str:
-    return edges_of_attacks(dataset.given_edges) if isinstance(dataset, Dataset) else ""
 
 
 def shipped_on(trial: Trial) -> Mapping[str, Reference]:

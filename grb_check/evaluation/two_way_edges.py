@@ -10,7 +10,6 @@ import warnings
 from contextlib import suppress
 from dataclasses import replace
 
-from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.feature_scale import clearly_better
@@ -30,9 +29,8 @@ def warn_of_better_edges(model: TrainedModel, dataset: AnyDataset) -> None:
         OtherEdgesWarning: it is; says how to give such edges.
     """
     victim = model.victim
-    if not isinstance(dataset, Dataset) or dataset.given_edges is None:
-        return
-    if not isinstance(victim, Victim) or dataset.given_edges.attributes:
+    given = dataset.given_edges
+    if given is None or given.attributes or not isinstance(victim, Victim):
         return
     plain = replace(victim, adapter=replace(victim.adapter, given_edges=None))
     nodes, truth = dataset.test["full"].cpu(), dataset.graph.y.cpu()
@@ -42,9 +40,9 @@ def warn_of_better_edges(model: TrainedModel, dataset: AnyDataset) -> None:
         if clearly_better(right, current):
             msg = (
                 f"model {victim.name} is finished, and right for {right.float().mean():.1%} of the "
-                f"test nodes with two-way edges and without self-loops, but for "
-                f"{current.float().mean():.1%} with the edges of the data; if it was trained on "
-                f"the former, give the data so (torch_geometric.utils.to_undirected, "
+                f"test {victim.adapter.one_for}s with two-way edges and without self-loops, but "
+                f"for {current.float().mean():.1%} with the edges of the data; if it was trained "
+                f"on the former, give the data so (torch_geometric.utils.to_undirected, "
                 f"remove_self_loops)"
             )
             warnings.warn(msg, OtherEdgesWarning, stacklevel=2)

@@ -26,7 +26,7 @@ from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.recorded_layers import recorded_trials
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import DIVERGED, check_output
-from grb_check.victims.probed import user_adapter
+from grb_check.victims.probed import on_given_edges, user_adapter
 from grb_check.victims.receptive_field import receptive_hops, receptive_part
 
 MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
@@ -86,11 +86,11 @@ class Victim:
             nodes: int64 [N], the node of the present graphs that each node is a copy of, by which
                 the edges of the data are found, -1 for injected nodes; the same nodes if not given.
         """
-        known = self.adapter.given_edges
+        known = user_adapter(self.adapter).given_edges
         given = known if known is None or nodes is None else known.on(nodes)
         return replace(
             self,
-            adapter=replace(self.adapter, batch=batch, given_edges=given),
+            adapter=on_given_edges(replace(self.adapter, batch=batch), given),
             layer_factors=self.layer_factors.copy(),
         )
 

@@ -50,7 +50,7 @@ from grb_check.victims.checks import (
     warn_of_training_step,
 )
 from grb_check.victims.conventions import Convention, detect_convention
-from grb_check.victims.probed import probed_adapter
+from grb_check.victims.probed import on_given_edges, probed_adapter
 from grb_check.victims.single_output import SingleOutput, kind_of_single
 from grb_check.victims.wrappers import (
     Encoder,
@@ -129,8 +129,6 @@ def build_victim(
         module = _on_device(_module_to_train(built, plan, name), name, device)
         encodes = isinstance(built, Encoder) or plan.method == "encode"
         adapter = Adapter(module, name, plan.convention, plan.method).on_view(view)
-        if isinstance(dataset, GraphDataset) and not encodes:
-            adapter = replace(adapter, given_edges=dataset.given_edges_of(view))
         columns = None if encodes else dataset.num_classes
         late = plan.fit is not None and first_error(adapter, view, seed) is not None
         if adj is not None and adapter.adjacency_is_open:
@@ -154,7 +152,7 @@ def build_victim(
             adapter = _with_best_rule(adapter, dataset, device, seed, encodes=encodes)
         trained = _with_probe(adapter, dataset, device) if encodes else adapter
     victim = _checked_victim(Victim(trained, dataset.num_classes), view, seed)
-    return replace(victim, adapter=_on_targets(victim.adapter, dataset, device, encodes=encodes))
+    return replace(victim, adapter=_on_targets(victim.adapter, dataset, device))
 
 
 def _with_best_rule(
@@ -172,20 +170,16 @@ def _with_best_rule(
     return best_of_trained(adapter, validation_view(dataset).to(device), answers, seed=seed)
 
 
-def _on_targets(
-    adapter: Adapter, dataset: AnyDataset, device: torch.device, *, encodes: bool
-) -> Adapter:
+def _on_targets(adapter: Adapter, dataset: AnyDataset, device: torch.device) -> Adapter:
     """Return a model for the graph, or the graphs, that attacks see."""
-    if isinstance(dataset, GraphDataset):
-        known = None if encodes else dataset.given_edges_of(dataset.graph)
-        return replace(adapter, batch=dataset.graph.batch.to(device), given_edges=known)
-    return adapter if encodes else replace(adapter, given_edges=dataset.given_edges)
+    if not isinstance(dataset, GraphDataset):
+        return on_given_edges(adapter, dataset.given_edges)
+    known = dataset.given_edges_of(dataset.graph)
+    return on_given_edges(replace(adapter, batch=dataset.graph.batch.to(device)), known)
 
 
 def _with_probe(encoder: Adapter, dataset: AnyDataset, device: torch.device) -> Adapter:
     """Return encoder and probe as one model, in which the encoder is given its edges."""
-    if isinstance(dataset, Dataset):
-        encoder = replace(encoder, given_edges=dataset.given_edges)
     probed = probe(encoder, dataset, device=device)
     freeze(probed)
     return probed_adapter(encoder, probed)
@@ -195,7 +189,9 @@ def _trial_view(dataset: AnyDataset) -> Data:
     """Return the view that an untrained model is checked on: the training view, or part of it."""
     view = training_view(dataset)
     if isinstance(dataset, GraphDataset):
-        return Batch.from_data_list([view[index] for index in range(min(TRIED, view.num_graphs))])
+        part = Batch.from_data_list([view[k] for k in range(min(TRIED, view.num_graphs))])
+        part.given_edges = dataset.given_edges_of(part)
+        return part
     return view
 
 
@@ -242,9 +238,7 @@ def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
     check_nothing_cached(module, name)
     given = marked.convention if isinstance(marked, Wrapped) else None
     convention = given or detect_convention(module, method, name)
-    _check_attributes(
-        dataset, convention, name, encodes=method == "encode" or isinstance(built, Encoder)
-    )
+    _check_attributes(dataset, convention, name)
     if isinstance(dataset, GraphDataset):
         check_takes_batch(Adapter(module, name, convention, method))
     return _Plan(module, convention, method, finished, fit)
@@ -255,29 +249,17 @@ def _method(built: object, module: nn.Module) -> str:
     return "encode" if not classifies and callable(getattr(module, "encode", None)) else "forward"
 
 
-def _check_attributes(
-    dataset: AnyDataset, convention: Convention, name: str, *, encodes: bool
-) -> None:
+def _check_attributes(dataset: AnyDataset, convention: Convention, name: str) -> None:
     """Check that edges have the attributes that a module requires.
 
     Raises:
-        ModelError: the dataset has none, or the module is an encoder of graphs.
+        ModelError: the dataset has none.
     """
     for attribute in ("edge_attr", "edge_type"):
         if attribute not in convention.roles:
             continue
-        if isinstance(dataset, Dataset):
-            given = dataset.given_edges
-            there = given is not None and attribute in given.attributes
-        else:
-            there = attribute == "edge_attr" and dataset.new_edge_attr is not None
-            if encodes:
-                raise ModelError(
-                    f"model {name} is an encoder that requires {attribute}, which only classifiers "
-                    f"of graphs get; give the parameter a default, or train the encoder with a "
-                    f"classifier on top"
-                )
-        if not there:
+        given = dataset.given_edges
+        if given is None or attribute not in given.attributes:
             raise ModelError(
                 f"model {name} requires {attribute}, but dataset {dataset.name} has no "
                 f"{attribute}; put it into the data, or give the parameter a default"

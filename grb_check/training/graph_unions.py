@@ -27,7 +27,7 @@ class Graphs:
         batch: int64 [N], the graph of each node, non-decreasing from 0.
         y: int64 [G], the class of each graph.
         sizes: int64 [G], the nodes of each graph, at least 1.
-        edge_attr: float [2E, k]; None if edges have no attributes.
+        nodes: int64 [N], the node of the set that each is; None if the set has no given edges.
     """
 
     x: Tensor
@@ -35,7 +35,7 @@ class Graphs:
     batch: Tensor
     y: Tensor
     sizes: Tensor
-    edge_attr: Tensor | None = None
+    nodes: Tensor | None = None
 
     @property
     def count(self) -> int:
@@ -60,7 +60,7 @@ class Graphs:
             batch=torch.arange(ids.numel(), device=ids.device).repeat_interleave(sizes),
             y=self.y[ids],
             sizes=sizes,
-            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            nodes=None if self.nodes is None else self.nodes[nodes],
         )
 
     def without(self, nodes: Tensor, edges: Tensor) -> Graphs:
@@ -80,7 +80,7 @@ class Graphs:
             batch=batch,
             y=self.y,
             sizes=torch.bincount(batch, minlength=self.count),
-            edge_attr=None if self.edge_attr is None else self.edge_attr[both],
+            nodes=None if self.nodes is None else self.nodes[nodes],
         )
 
 
@@ -108,7 +108,7 @@ def graphs_of(data: Data, *, least: int = 2) -> Graphs:
         batch=data.batch,
         y=data.y,
         sizes=torch.bincount(data.batch, minlength=data.y.numel()),
-        edge_attr=data.edge_attr[order] if "edge_attr" in data else None,
+        nodes=data.get("nodes"),
     )
 
 

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.dtypes import dtype_name
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.user_code.randomness import isolated_randomness
@@ -97,7 +98,7 @@ def _check_mask(nodes: object, y: Tensor, name: str) -> None:
 
 
 def _form(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+    return f"{dtype_name(tensor.dtype)} {list(tensor.shape)}"
 
 
 class Fit(Protocol):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
+from grb_check.datasets.dtypes import dtype_name
 from grb_check.datasets.given_edges import EDGE_ATTRIBUTES, GivenEdges, SeenEdges
 from grb_check.errors import ModelError
 from grb_check.user_code.calls import restored_after_forward, short_traceback
@@ -36,7 +37,7 @@ def hint(module: nn.Module, error: BaseException) -> str:
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return ""
     dtypes = {parameter.dtype for parameter in module.parameters() if parameter.is_floating_point()}
-    others = sorted(str(dtype).removeprefix("torch.") for dtype in dtypes - {torch.float32})
+    others = sorted(map(dtype_name, dtypes - {torch.float32}))
     if others and any(word in text for word in _OF_DTYPES):
         return (
             f"\nits parameters are {' and '.join(others)}, and features are float32: call "
@@ -149,7 +150,7 @@ class Adapter:
             for name, role in self.convention.arguments:
                 value = x if role == "x" else graph.get(role)
                 if role == "data":
-                    value = given.get("data") or self._data(x, seen.edge_index, graph)
+                    value = given.get("data") or self.as_data(x, seen.edge_index, graph)
                 if name is None:
                     positional.append(value)
                 else:
@@ -201,7 +202,8 @@ class Adapter:
             return self.batch.to(device)
         return torch.zeros(num_nodes, dtype=torch.int64, device=device)
 
-    def _data(self, x: Tensor, edge_index: Tensor, graph: Mapping[Role, object]) -> Data:
+    def as_data(self, x: Tensor, edge_index: Tensor, graph: Mapping[Role, object]) -> Data:
+        """Return a graph, or graphs, with attributes of edges as PyG has them."""
         of_edges = {str(name): graph[name] for name in EDGE_ATTRIBUTES if name in graph}
         if self.batch is None:
             return Data(x=x, edge_index=edge_index, **of_edges)

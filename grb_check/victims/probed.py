@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 
 from torch import Tensor, nn
 
+from grb_check.datasets.given_edges import GivenEdges
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import detect_convention
 
@@ -50,6 +52,12 @@ class Probed(nn.Module):
         logits: Tensor = self.linear(encode(x, edge_index, edge_weight))
         return logits
 
+    def on_given_edges(self, given: GivenEdges | None) -> Probed:
+        """Return the same modules, of which the encoder gets these edges."""
+        result = copy.copy(self)
+        result._encode = replace(self._encode, given_edges=given)
+        return result
+
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """Return the map from features to logits with the graph fixed."""
         embed = self._encode.on_topology(edge_index, num_nodes)
@@ -60,6 +68,13 @@ def probed_adapter(encoder: Adapter, probed: Probed) -> Adapter:
     """Return encoder and probe as one model behind the harness's interface."""
     convention = detect_convention(probed, "forward", encoder.name)
     return Adapter(probed, encoder.name, convention, batch=encoder.batch)
+
+
+def on_given_edges(adapter: Adapter, given: GivenEdges | None) -> Adapter:
+    """Return a model whose user's own module gets these edges."""
+    if not isinstance(adapter.module, Probed):
+        return replace(adapter, given_edges=given)
+    return replace(adapter, module=adapter.module.on_given_edges(given))
 
 
 def user_adapter(adapter: Adapter) -> Adapter:

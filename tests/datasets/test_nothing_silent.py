@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from grb_check.datasets import Places, find
-from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 from grb_check.datasets.splits import grb_split
+from grb_check.datasets.views import as_given, training_view
 from grb_check.evaluation.changes import changes_of
 from grb_check.evaluation.dataset_cache import DatasetCache, load_cache
 from grb_check.store.store import Store
@@ -123,6 +124,52 @@ def matrix_of(oddities: set[str]) -> sp.csr_array:
     return sp.csr_array((ones, columns[order], indptr), shape=(SIZE, SIZE))
 
 
+def set_of(oddities: set[str]) -> list[Data]:
+    """Six copies of the graph, which are in one part of the split each."""
+    graphs = []
+    for index in range(6):
+        graph = data_of(oddities)
+        for part in ("train", "val", "test"):
+            graph[f"{part}_mask"] = None
+        parts = ["train", "train", "val", "train", "test", "test"]
+        held_out = "no-validation" in oddities
+        graph.y, graph.split = (
+            index % 2,
+            parts[index].replace("val", "train" if held_out else "val"),
+        )
+        graphs.append(graph)
+    return graphs
+
+
+def set_of_function(oddities: set[str], folder: Path) -> str:
+    module = ModuleType("silent_set")
+    module.data = lambda: set_of(oddities)  # type: ignore[attr-defined]
+    sys.modules["silent_set"] = module
+    return "silent_set:data"
+
+
+def set_of_pt_file(oddities: set[str], folder: Path) -> str:
+    torch.save(set_of(oddities), folder / "set.pt")
+    return str(folder / "set.pt")
+
+
+def of_tu_files(oddities: set[str], folder: Path) -> str:
+    """Ten copies of the graph; one-way edges are an error."""
+    files = {
+        "A": [
+            f"{row + 1 + SIZE * k}, {column + 1 + SIZE * k}"
+            for k in range(10)
+            for row, column in edges_with(oddities).T
+        ],
+        "graph_indicator": np.arange(1, 11).repeat(SIZE),
+        "graph_labels": np.arange(10) % 2,
+        "node_attributes": [", ".join(map(repr, map(float, row))) for row in parts(set())[0]] * 10,
+    }
+    for name, lines in files.items():
+        (folder / f"ODD_{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+    return str(folder)
+
+
 def loaded(text: str, folder: Path) -> DatasetCache:
     source = find(f"odd={text}", Places(features="given", home=folder / "home"))
     return load_cache(source, Store(None), torch.device("cpu"))
@@ -134,6 +181,9 @@ READERS: dict[str, tuple[Callable[[set[str], Path], str], set[str]]] = {
     "pt": (of_pt_file, {*WORDS}),
     "npz": (of_npz, {*WORDS} - {"no-validation", "more"}),
     "four-files": (of_four_files, {*WORDS} - OF_USERS),
+    "set": (set_of_function, {*WORDS} - {"unlabelled"}),
+    "pt-set": (set_of_pt_file, {*WORDS} - {"unlabelled"}),
+    "tu": (of_tu_files, {"loops", "twice"}),
 }
 
 
@@ -152,7 +202,6 @@ def test_the_list_names_what_differs_and_nothing_else(
     folder = tmp_path_factory.mktemp("odd")
     cache = loaded(write(oddities, folder), folder)
     dataset = cache.harness.dataset
-    assert isinstance(dataset, Dataset)
     changes = "; ".join(changes_of(dataset, cache.repaired, None))
     for name, words in WORDS.items():
         named = any(word in changes for word in ([words] if isinstance(words, str) else words))
@@ -160,9 +209,15 @@ def test_the_list_names_what_differs_and_nothing_else(
     assert_accounted(dataset, oddities)
 
 
-def assert_accounted(dataset: Dataset, oddities: set[str]) -> None:
+def assert_accounted(dataset: AnyDataset, oddities: set[str]) -> None:
     """Nothing else differs: features, edges and labels are those that went in."""
     x, y = parts(oddities)
+    if isinstance(dataset, GraphDataset):
+        expected = edges_with(oddities) if dataset.user_graphs else BOTH  # TU's are repaired
+        for graph in as_given(training_view(dataset)).to_data_list():
+            assert np.array_equal(graph.x.numpy(), x.astype(np.float32))
+            assert sorted(graph.edge_index.T.tolist()) == sorted(expected.T.tolist())
+        return
     assert np.array_equal(dataset.graph.x.numpy(), x.astype(np.float32))
     assert np.array_equal(dataset.graph.y.numpy(), y)
     pairs = {tuple(sorted(pair)) for pair in edges_with(oddities).T.tolist() if pair[0] != pair[1]}

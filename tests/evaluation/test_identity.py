@@ -10,8 +10,9 @@ from small_graphs import community_dataset
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.given_edges import given_edges
+from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset, graph_dataset
+from grb_check.datasets.reading.pyg_graphs import set_of_graphs
 from grb_check.errors import ModelError
 from grb_check.evaluation.identity import check_identity
 from grb_check.evaluation.trained_model import TrainedModel, predict
@@ -55,9 +56,12 @@ def given(**more: object) -> Data:
     return Data(x=torch.empty(0), edge_index=EDGES, y=DATASET.graph.y, **more)
 
 
-def check(module: nn.Module, dataset: Dataset) -> None:
+def check(module: nn.Module, dataset: AnyDataset) -> None:
     convention = detect_convention(module, "forward", "m")
-    adapter = Adapter(module.eval(), "m", convention, given_edges=dataset.given_edges)
+    batch, given = dataset.graph.get("batch"), dataset.given_edges
+    if isinstance(dataset, GraphDataset):
+        given = dataset.given_edges_of(dataset.graph)
+    adapter = Adapter(module.eval(), "m", convention, batch=batch, given_edges=given)
     victim = Victim(adapter, 3)
     check_identity(TrainedModel(victim, predict(victim, dataset.graph, 0)), dataset, 0)
 
@@ -153,3 +157,36 @@ def test_an_encoder_is_compared_through_its_probe() -> None:
                 check_identity(model, dataset, 0)
         else:
             check_identity(model, dataset, 0)
+
+
+class CountsOfGraphs(nn.Module):
+    """The class of a graph follows from the number of its edges, and from `place` if it is read."""
+
+    def __init__(self, *, reads: bool = False) -> None:
+        super().__init__()
+        self.reads = reads
+
+    def forward(self, data: Data) -> Tensor:
+        edges = torch.bincount(data.batch[data.edge_index[0]], minlength=int(data.batch[-1]) + 1)
+        more = data.get("place", torch.zeros(len(edges)).long()) if self.reads else 0
+        return nn.functional.one_hot((edges + more) % 3, 3).float()
+
+
+def test_sets_of_graphs_are_compared_in_the_users_form() -> None:
+    """Directed edges and self-loops are no change; what a forward reads besides is named."""
+    graphs = []
+    for index in range(30):
+        size = 4 + index % 3
+        nodes = torch.arange(size)
+        ring = torch.stack([nodes, (nodes + 1) % size])
+        edges = torch.cat([ring, torch.tensor([[0], [0]])], 1) if index % 2 else ring
+        graphs.append(
+            Data(x=torch.ones(size, 2), edge_index=edges, y=index % 2, place=torch.tensor([index]))
+        )
+    dataset = graph_dataset(set_of_graphs(graphs, name="rings", origin="a test", where="here"))
+    assert dataset.given_edges is not None
+    check(CountsOfGraphs(), dataset)
+    with pytest.raises(ModelError, match=r"of the graphs otherwise .* reads data.place"):
+        check(CountsOfGraphs(reads=True), dataset)
+    with pytest.raises(ModelError, match="no change that is undone"):
+        check(CountsOfGraphs(), replace(dataset, given_edges=None))

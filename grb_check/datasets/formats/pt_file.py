@@ -183,7 +183,7 @@ def _graphs(loaded: Any) -> Any:
         return {key: _graphs(value) for key, value in loaded.items()}
     if isinstance(loaded, (list, tuple)):
         return [_graphs(data) for data in loaded]
-    return _graph(loaded, _PLAIN)
+    return _with_others(_graph(loaded, _PLAIN), loaded)
 
 
 def _reason(error: Exception) -> str:

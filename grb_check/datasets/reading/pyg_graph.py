@@ -15,6 +15,7 @@ from torch_geometric.data import Dataset as PygDataset
 
 from grb_check.datasets.assembly import Masks, dataset_of
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.dtypes import dtype_name
 from grb_check.datasets.given_edges import (
     EDGE_ATTRIBUTES,
     EdgeAttribute,
@@ -103,8 +104,9 @@ def dataset_of_graph(
     user_graph = copy.copy(data)
     x = data.x if isinstance(data.x, Tensor) else torch.from_numpy(features)
     user_graph.x = torch.empty(0, dtype=x.dtype)
-    dtype = str(x.dtype).removeprefix("torch.")  # numpy has no bfloat16
-    return replace(result, given_edges=given, user_graph=user_graph, given_dtype=dtype)
+    return replace(
+        result, given_edges=given, user_graph=user_graph, given_dtype=dtype_name(x.dtype)
+    )
 
 
 def _edges_as_given(data: Data, pairs: NDArray[Any], where: str) -> GivenEdges | None:
@@ -115,7 +117,7 @@ def _edges_as_given(data: Data, pairs: NDArray[Any], where: str) -> GivenEdges |
     """
     edges = torch.from_numpy(pairs.astype(np.int64))
     attributes = {
-        key: _attribute(data[key], key, pairs.shape[1], f"{where}: {key}")
+        key: edge_attribute(data[key], key, pairs.shape[1], f"{where}: {key}")
         for key in EDGE_ATTRIBUTES
         if data.get(key) is not None
     }
@@ -123,7 +125,12 @@ def _edges_as_given(data: Data, pairs: NDArray[Any], where: str) -> GivenEdges |
     return given if attributes or not given.one_each else None
 
 
-def _attribute(values: object, key: EdgeAttribute, edges: int, where: str) -> Tensor:
+def edge_attribute(values: object, key: EdgeAttribute, edges: int, where: str) -> Tensor:
+    """Return an attribute of edges as given: integers stay integers, other numbers are float32.
+
+    Raises:
+        DataError: it is not one number, or row of numbers, for each of this number of edges.
+    """
     array = dense_array(values, where)
     numbers = "iu" if key == "edge_type" else "biuf"
     flat = key != "edge_attr"

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data import Dataset as PygDataset
 
+from grb_check.datasets.dtypes import dtype_name
+from grb_check.datasets.given_edges import EDGE_ATTRIBUTES, EdgeAttribute
 from grb_check.datasets.graph_dataset import GraphSet
 from grb_check.datasets.reading.pyg_graph import (
     PARTS,
     dense_array,
+    edge_attribute,
     keys_of,
     kind_of,
     read_features,
@@ -68,7 +73,7 @@ def set_of_graphs(user_data: object, *, name: str, origin: str, where: str) -> G
         raise DataError(f"{where}: has no graphs; give a torch_geometric.data.Data for each graph")
     raw = _raw(graphs, where)
     split = _marked_split(graphs, where) if parts is None else _split_of(lists, where)
-    raw = replace(raw, split=split)
+    raw = replace(raw, split=split, user_graphs=[_without_features(graph) for graph in graphs])
     return graph_set_of(raw, name=name, origin=origin, where=where)
 
 
@@ -195,8 +200,20 @@ def _raw(graphs: Sequence[Data], where: str) -> RawGraphs:
         pairs=np.concatenate(pairs, axis=1),
         labels=_labels_of_graphs(graphs, sizes, where),
         features=None if features is None else np.concatenate(features),
-        edge_attr=_edge_attributes(graphs, [pair.shape[1] for pair in pairs], where),
+        attributes={
+            name: _edge_attribute(name, graphs, [pair.shape[1] for pair in pairs], where)
+            for name in EDGE_ATTRIBUTES
+            if any(graph.get(name) is not None for graph in graphs)
+        },
+        given_dtype=None if features is None else dtype_name(graphs[0].x.dtype),
     )
+
+
+def _without_features(graph: Data) -> Data:
+    result = copy.copy(graph)
+    if isinstance(result.x, Tensor):
+        result.x = torch.empty(0, dtype=result.x.dtype)
+    return result
 
 
 def _all_features(graphs: Sequence[Data], where: str) -> list[NDArray[Any]] | None:
@@ -222,31 +239,28 @@ def _all_features(graphs: Sequence[Data], where: str) -> list[NDArray[Any]] | No
     return features
 
 
-def _edge_attributes(
-    graphs: Sequence[Data], counts: Sequence[int], where: str
-) -> NDArray[Any] | None:
-    """Return real [num_pairs, k] of all graphs; None if none has any."""
+def _edge_attribute(
+    name: EdgeAttribute, graphs: Sequence[Data], counts: Sequence[int], where: str
+) -> Tensor:
+    """Return one number or row for each pair of all graphs, [num_pairs, ...]."""
     with_edges = [position for position, number in enumerate(counts) if number]
-    lacking = [position for position in with_edges if graphs[position].edge_attr is None]
-    if len(lacking) == len(with_edges):
-        return None
+    lacking = [position for position in with_edges if graphs[position].get(name) is None]
     if lacking:
         raise DataError(
             f"{where}: {count(len(lacking), 'graph')} of {len(graphs)} have edges without "
-            f"edge_attr, the first is graph {lacking[0]}; give edge_attr to all or to none"
+            f"{name}, the first is graph {lacking[0]}; give {name} to all or to none"
         )
-    rows: list[NDArray[Any]] = []
+    parts: list[Tensor] = []
     for position in with_edges:
-        values = dense_array(graphs[position].edge_attr, f"{where}: graph {position}: edge_attr")
-        values = values[:, None] if values.ndim == 1 else values
-        width = (rows[0] if rows else values).shape[-1]
-        if values.shape != (counts[position], width) or values.dtype.kind not in "biuf":
+        here = f"{where}: graph {position}: {name}"
+        part = edge_attribute(graphs[position][name], name, counts[position], here)
+        if parts and part.shape[1:] != parts[0].shape[1:]:
             raise DataError(
-                f"{where}: edge_attr of graph {position} is {values.dtype} {list(values.shape)}, "
-                f"expected numbers [{counts[position]}, {width}]"
+                f"{here} has shape {list(part.shape)}, expected "
+                f"{[counts[position], *parts[0].shape[1:]]} as in graph {with_edges[0]}"
             )
-        rows.append(values)
-    return np.concatenate(rows)
+        parts.append(part)
+    return torch.cat(parts)
 
 
 def _num_nodes(graph: Data, where: str) -> int:

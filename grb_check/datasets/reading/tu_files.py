@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
+import torch
 from numpy.typing import DTypeLike, NDArray
+from torch import Tensor
 from torch_geometric.datasets import TUDataset
 
+from grb_check.datasets.given_edges import EdgeAttribute
 from grb_check.datasets.graph_dataset import GraphSet
 from grb_check.datasets.published import sizes
+from grb_check.datasets.reading.adjacency import matrix_of_pairs, undirected_edges
 from grb_check.datasets.reading.pyg_raw import Recipe, fetch_raw, home_root
 from grb_check.datasets.reading.text_table import read_table
 from grb_check.datasets.set_assembly import RawGraphs, graph_set_of
@@ -113,15 +117,43 @@ def read_tu_files(
         features = _rows(path, prefix, parts[0], batch.size)
     of_edges = [part for part in edge_parts if _has(path, f"{prefix}_{part}.txt")]
     _, y = np.unique(labels, return_inverse=True)
+    pairs = entries.T - 1
+    edges = undirected_edges(matrix_of_pairs(pairs, batch.size, where), where, what="graphs have")
+    attributes: dict[EdgeAttribute, Tensor] = {}
+    if of_edges:
+        values = _rows(path, prefix, of_edges[0], len(entries))
+        attributes["edge_attr"] = _of_edges(edges, pairs, values, batch.size, where)
     raw = RawGraphs(
         sizes=np.bincount(batch),
-        pairs=entries.T - 1,
+        pairs=edges,
         labels=y.astype(np.int64),
         features=features,
-        edge_attr=_rows(path, prefix, of_edges[0], len(entries)) if of_edges else None,
+        attributes=attributes,
     )
     origin = origin or f"TUDataset text files in {path}"
     return graph_set_of(raw, name=name, origin=origin, where=where)
+
+
+def _of_edges(
+    edges: IntArray, pairs: IntArray, values: NDArray[Any], num_nodes: int, where: str
+) -> Tensor:
+    """Return the attributes of edges float32 [2 * num_edges, k]; of duplicates the first counts.
+
+    Args:
+        edges: int64 [2, 2 * num_edges], as the set has them.
+        pairs: int64 [2, entries], as the file has them, with all of these edges.
+        values: real [entries, k].
+        num_nodes: number of nodes.
+        where: directory or archive, for messages.
+
+    Raises:
+        DataError: a value is not finite.
+    """
+    if not np.isfinite(values).all():
+        raise DataError(f"{where}: edge_attr has NaN or infinite values")
+    codes, first = np.unique(pairs[0] * num_nodes + pairs[1], return_index=True)
+    positions = np.searchsorted(codes, edges[0] * num_nodes + edges[1])
+    return torch.from_numpy(values[first[positions]].astype(np.float32))
 
 
 def _table(

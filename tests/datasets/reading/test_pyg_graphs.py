@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from grb_check.datasets.graph_dataset import GraphSet, graph_dataset
+from grb_check.datasets.given_edges import EdgeAttribute
+from grb_check.datasets.graph_dataset import GraphDataset, GraphSet, graph_dataset
 from grb_check.datasets.reading.pyg_graphs import set_of_graphs
 from grb_check.datasets.source import DataNotice
+from grb_check.datasets.views import as_given, training_view
 from grb_check.errors import DataError
 
 
@@ -121,7 +123,7 @@ def test_one_hot_rows_are_classes() -> None:
         ([*rings(), ring(4, 0, edge_attr=torch.ones(8))], "20 graphs of 21 have edges without"),
         (
             [*rings(1, edge_attr=torch.ones(8)), ring(4, 1, edge_attr=torch.ones(8, 2))] * 3,
-            r"edge_attr of graph 1 is float32 \[8, 2\], expected numbers \[8, 1\]",
+            r"graph 1: edge_attr has shape \[8, 2\], expected \[8\] as in graph 0",
         ),
         ([*rings(), ring(4, 0, x=torch.ones(3, 3))], "names node 3; there are 0 .. 2"),
         ([*rings(), ring(4, 0, edge_index=None)], "graph 20: has no edge_index"),
@@ -150,28 +152,44 @@ def test_a_class_that_is_never_learnt_is_said() -> None:
         made_of((rings()[:12], rings()[12:15], [*rings()[15:], ring(4, 2)]))
 
 
-def test_edges_keep_their_attributes() -> None:
-    """In both directions; an edge given in one has the same in the other."""
-    one_way = torch.tensor([[0, 2, 1], [1, 1, 1]])
-    values = torch.tensor([[0.5], [1.5], [9.0]])
-    graphs = [ring(3, index % 2, edge_index=one_way, edge_attr=values) for index in range(9)]
+ONE_WAY = torch.tensor([[2, 0, 1], [1, 1, 1]])
+
+
+def test_edges_reach_the_user_as_they_were_given() -> None:
+    """In their directions, with self-loops and attributes; attacks see pairs of nodes."""
+    of_edges = {
+        "edge_attr": torch.tensor([[1.5], [0.5], [9.0]]),
+        "edge_weight": torch.tensor([2.5, 3.0, 3.5]),
+        "edge_type": torch.tensor([1, 0, 2]),
+    }
+    graphs = [ring(3, index % 2, edge_index=ONE_WAY, **of_edges) for index in range(9)]
     lone = ring(3, 0, edge_index=torch.empty(2, 0))
-    with pytest.warns(DataNotice, match="9 self-loops dropped"):
-        parts = graph_dataset(made_of([*graphs, lone]))
+    parts = graph_dataset(made_of([*graphs, lone]))
     for graph in parts.training_graphs.to_data_list():
         if graph.edge_index.numel():
             assert graph.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
-            assert graph.edge_attr.tolist() == [[0.5], [0.5], [1.5], [1.5]]
-    assert parts.new_edge_attr is not None
-    assert parts.new_edge_attr.tolist() == [1.0]
+    for graph in as_given(training_view(parts)).to_data_list():
+        assert not {"nodes", "given_edges"} & {*graph.keys()}
+        if graph.edge_index.numel():
+            order = [1, 0, 2]  # by row, self-loops last
+            assert graph.edge_index.tolist() == ONE_WAY[:, [1, 0, 2]].tolist()
+            assert all(graph[name].equal(values[order]) for name, values in of_edges.items())
+    assert new_of(parts, "edge_weight") == 3.0
 
 
-def test_a_new_edge_has_the_most_frequent_category() -> None:
+def new_of(parts: GraphDataset, name: EdgeAttribute) -> object:
+    assert parts.given_edges is not None
+    return parts.given_edges.attributes[name][-1].tolist()
+
+
+def test_a_new_edge_has_the_most_frequent_category_of_the_training_graphs() -> None:
     """Whole numbers, such as one-hot rows, are categories, whose mean is none of them."""
     rows = torch.eye(3)[[0, 1, 1, 1, 2, 2, 0, 0]]
     rows[1] = rows[2]
     graphs = [ring(4, index % 2, edge_attr=rows) for index in range(10)]
-    assert graph_dataset(made_of(graphs)).new_edge_attr.tolist() == [0, 1, 0]  # type: ignore[union-attr]
+    others = [ring(9, index % 2, edge_attr=torch.eye(3)[[0] * 18]) for index in range(9)]
+    parts = graph_dataset(made_of((graphs, others[:2], others[2:])))
+    assert new_of(parts, "edge_attr") == [0, 1, 0]
 
 
 @settings(max_examples=30, deadline=None)
@@ -185,8 +203,7 @@ def test_every_graph_keeps_its_own_nodes_and_edges(sizes: list[int], seed: int) 
         pairs = torch.tensor([[0], [1]]) if index == len(sizes) else pairs
         x = torch.full((size, 1), float(index))
         graphs.append(Data(x=x, edge_index=pairs, y=index % 2))
-    with pytest.warns(DataNotice):
-        parts = graph_dataset(made_of(graphs))
+    parts = graph_dataset(made_of(graphs))
     results = [
         *parts.training_graphs.to_data_list(),
         *parts.validation_graphs.to_data_list(),
