@@ -158,11 +158,14 @@ def pytest_runtest_makereport(
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> tuple[str, str, str] | None:
-    shown = getattr(report, "grb", {}).get("shown")
-    letter = {"passed": ".", "failed": "F"}.get(report.outcome)
+    record = getattr(report, "grb", {})
+    shown, outcome = record.get("shown"), str(report.outcome)
+    if outcome == "passed" and record.get("measured"):
+        outcome = "measured"
+    letter = {"passed": ".", "failed": "F", "measured": "m"}.get(outcome)
     if report.when != "call" or shown is None or letter is None or hasattr(report, "wasxfail"):
         return None
-    return report.outcome, letter, f"{report.outcome.upper()} ({shown})"
+    return outcome, letter, f"{outcome.upper()} ({shown})"
 
 
 class Controller:
@@ -234,6 +237,7 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 @pytest.fixture
 def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict:
     """The verdict of the gate (`--grb-max-drop`, `grb_thresholds`, ...) on the outcome."""
+    from grb_check.cases.node_ids import is_node_id
     from grb_check.reports.properties import verdict_properties
 
     run = _run(request.config)
@@ -250,8 +254,9 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
         record["shown"] = f"clean {result.outcome.clean:.1%}"
     elif verdict.failed_diagnostics:
         record["shown"] = ", ".join(verdict.failed_diagnostics)
-    elif verdict.result not in ("pass", "fail"):
-        record["shown"] += f", {verdict.result}"
+    elif verdict.result == "warn":
+        record["shown"] += ", warn"
+    record["measured"] = verdict.result == "measured" and is_node_id(request.node.nodeid)
     request.node.user_properties.extend(verdict_properties(verdict))
     reason = run.runner.expected_failure(request.node, result.outcome.case.id)
     if reason:  # pytest says whether an unexpected pass is a failure: xfail_strict

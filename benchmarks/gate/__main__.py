@@ -5,20 +5,20 @@
     python -m benchmarks.gate limits --folder FOLDER
 
 `pool` trains each variant of a model under many seeds and attacks it; `simulate` draws runs from
-that and asks the gate; `pretrained` draws models that are not trained again, and `settle` runs of
-the sizes that reports suggest.
-`limits` is about the default limit.
+that and asks the gate, `looks` one that may go on; `pretrained` draws models that are not trained
+again, and `settle` runs of the sizes that reports suggest. `limits` is about the default limit.
 """
 
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.gate import coverage, limits, pool, pretrained, settle, simulation
+from benchmarks.gate import coverage, limits, looks, pool, pretrained, settle, simulation
 
 COMMANDS = {
     "pool": pool,
     "coverage": coverage,
     "simulate": simulation,
+    "looks": looks,
     "pretrained": pretrained,
     "settle": settle,
     "limits": limits,

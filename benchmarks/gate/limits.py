@@ -184,7 +184,7 @@ def _ordinary(models: Mapping[str, Outcomes], count: int, trainings: Draw) -> Ro
             failed += any(fails)
             again += any(len(used.repeats) > count for _, used in judged)
             names += [name] * any(fails)
-            unlimited += sum(verdict.unlimited for verdict, _ in judged)
+            unlimited += sum(verdict.result == "measured" for verdict, _ in judged)
             above += [
                 default_limit(used, len(CASES)).value - least_robust(used) for _, used in judged
             ]

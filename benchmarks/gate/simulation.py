@@ -45,7 +45,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
             "mean loss": round(mean_loss(pool, plant), 1),
             "runs": options.runs,
             **{
-                n: f"{k / options.runs:.1%} ({_interval(k, options.runs)})"
+                n: f"{k / options.runs:.1%} ({interval_text(k, options.runs)})"
                 for n, k in shares.items()
             },
         }
@@ -76,6 +76,6 @@ def _resampled(pool: Pool, options: argparse.Namespace) -> Row:
     return {"planted": f"nothing, {POOLS} resampled pools", "runs": POOLS * resamples, **results}
 
 
-def _interval(hits: int, runs: int) -> str:
+def interval_text(hits: int, runs: int) -> str:
     interval = binomtest(hits, runs).proportion_ci(0.95)
     return f"{interval.low:.1%} .. {interval.high:.1%}"

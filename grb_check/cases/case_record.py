@@ -14,7 +14,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.counter_example import CounterExample
 from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.outcomes import Outcome
-from grb_check.cases.verdicts import Comparison, Verdict
+from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 Result = Literal["pass", "fail", "error", "skip", "xfail", "xpass"]
@@ -65,6 +65,16 @@ class CaseRecord(RecordPart, frozen=True):
     def comparison(self) -> Comparison | None:
         """The verdict of the baseline."""
         return self.verdict.comparison if self.verdict is not None else None
+
+    @property
+    def gate_result(self) -> VerdictResult:
+        """The verdict of the gate on a test that passed.
+
+        "pass" without one, and where a test of the user passed for reasons of its own.
+        """
+        verdict = "pass" if self.verdict is None else self.verdict.result
+        own = verdict == "measured" and not is_node_id(self.node_id)
+        return "pass" if own or verdict == "fail" else verdict
 
     @property
     def below_floor(self) -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 ComparisonResult: TypeAlias = Literal[
-    "equal", "pass", "fail", "inconclusive", "incomparable", "new"
+    "equal", "pass", "within", "fail", "inconclusive", "incomparable", "new"
 ]
-VerdictResult: TypeAlias = Literal["pass", "fail", "warn"]
+VerdictResult: TypeAlias = Literal["pass", "fail", "warn", "measured"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,8 @@ class Comparison:
 
     Attributes:
         result: `equal`: every target has the same result; `pass`: no loss beyond the margin;
-            `fail`: a loss beyond the margin is shown; `inconclusive`: neither is shown;
+            `fail`: a loss beyond the margin is shown; of the rest `within`: the mean loss is not
+            beyond it; `inconclusive`: it is, or there are too few trainings for a test;
             `incomparable`: the entry is of another dataset, attack or threat; `new`: there is none.
         text: the reason, in one sentence.
         method: name of the test; empty without a test.
@@ -65,6 +66,7 @@ class Comparison:
             which `test_clean` fails: the test is of what is lost to the attack.
         low: lower end of the one-sided interval of the loss that was tested, at level 1 - `alpha`,
             in points; the test of many cases weights them.
+        interval: two-sided 95 % interval of that loss; None without a test.
         margin: tolerated loss of accuracy, in percentage points.
         deviation: standard deviation of the losses of the units, in points.
         statistic: of the test.
@@ -89,6 +91,7 @@ class Comparison:
     clean_loss: float | None = None
     explained: bool = False
     low: float | None = None
+    interval: tuple[float, float] | None = None
     margin: float = 0.0
     deviation: float | None = None
     statistic: float | None = None
@@ -110,7 +113,8 @@ class Verdict:
     """Whether a case passed, and the limits that decided.
 
     Attributes:
-        result: "warn": over a threshold that only warns; it passes.
+        result: "warn": over a threshold that only warns; it passes. "measured": nothing could have
+            failed its drop; it passes, too.
         limit: the largest relative drop that passes; None if the baseline replaces it, or if the
             default limit could not fail.
         width: half-width of the interval in the default limit; 0 for an absolute limit.
@@ -142,12 +146,6 @@ class Verdict:
     comparison: Comparison | None = None
     alpha: float | None = None
     inconclusive: bool = False
-
-    @property
-    def unlimited(self) -> bool:
-        """Whether the default limit could not fail, so that there is none."""
-        judged = self.comparison is not None and self.comparison.judges
-        return self.limit is None and not judged
 
     @property
     def passed(self) -> bool:

@@ -42,6 +42,7 @@ NOT_JUDGED: Final = "They were lost or not reached in their part"
 WORDS: Final = {
     "fail": "failed",
     "error": "errors",
+    "measured": "measured",
     "pass": "passed",
     "skip": "skipped",
     "xfail": "xfailed",
@@ -198,6 +199,7 @@ def _of_revision(
         same=base.same,
         failures=failures,
         planned=about.tests,
+        first=parts[0].record.settings.repeats,
     )
 
 
@@ -266,7 +268,10 @@ def run(options: argparse.Namespace) -> int:
     entered = entered_tests(whole.finished)
     failures = [*_failures(result, entered), *unwritten.values()]
     _show(whole, result, len(parts), failures)
-    results = Counter(row.result for row in whole.record.cases)
+    results = Counter(
+        "measured" if row.result == "pass" and row.gate_result == "measured" else row.result
+        for row in whole.record.cases
+    )
     results.update("pass" if test.failure is None else "fail" for test in entered)
     reported = ", ".join(
         f"{number} {WORDS[outcome]}" for outcome, number in sorted(results.items())

@@ -17,6 +17,7 @@ from grb_check.gate.default_limit import DROP_MARGIN, DefaultLimit, default_limi
 from grb_check.gate.drop_interval import drop_interval
 from grb_check.gate.thresholds import Threshold
 
+OPEN: Final = ("inconclusive", "within")  # comparisons that do not show that a model is no worse
 FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
 
 
@@ -30,7 +31,7 @@ class Gate:
         max_drop: for cases that no threshold matches; None compares with the references.
         min_clean: floor of the clean accuracy; None means `FLOOR_SHARE` of the reference's.
         strict_diagnostics: whether a case fails for the findings of its diagnostics.
-        inconclusive: result of a case whose comparison with the baseline is inconclusive; "fail"
+        inconclusive: result of a case whose comparison with the baseline is undecided; "fail"
             asks a model to show that it is no worse (non-inferiority).
     """
 
@@ -71,7 +72,8 @@ def judge(
     victims = [repeat.victim for repeat in outcome.repeats]
     interval, method = drop_interval(victims, outcome.targets)
     borderline = limit.absolute and interval[0] <= (limit.value or 0.0) <= interval[1]
-    result = _by_limit(outcome, limit)
+    judged = limit.value is not None or (comparison is not None and comparison.judges)
+    result = _by_limit(outcome, limit) if judged else "measured"
     message = _figures(outcome, limit, interval if borderline else None)
     if comparison is not None and limit.value is None:
         message = comparison.text
@@ -161,7 +163,7 @@ def _other_failure(
     if comparison is not None and comparison.result == "fail":
         return _Failure(comparison.text)
     undecided = comparison if comparison is not None and not comparison.explained else None
-    if gate.inconclusive == "fail" and undecided and undecided.result == "inconclusive":
+    if gate.inconclusive == "fail" and undecided and undecided.result in OPEN:
         return _Failure(undecided.text, inconclusive=True)
     findings = outcome.findings if gate.strict_diagnostics else ()
     if not findings:

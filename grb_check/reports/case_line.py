@@ -22,6 +22,7 @@ Status: TypeAlias = Literal[
     "xpass",
     "xfail",
     "skip",
+    "measured",
     "pass",
 ]
 
@@ -35,12 +36,16 @@ WORDS: Final[Mapping[Status, str]] = {
     "error": "ended in an error",
     "missing": "never came back",
     "warn": "warned",
-    "inconclusive": "inconclusive",
+    "inconclusive": "undecided",
     "xpass": "passed unexpectedly",
     "xfail": "failed as expected",
     "skip": "skipped",
+    "measured": "measured",
     "pass": "passed",
 }
+
+
+FINE: Final[frozenset[Status]] = frozenset(("pass", "measured"))
 
 
 BAD: Final[frozenset[Status]] = frozenset(("fail", "error", "missing"))
@@ -64,7 +69,8 @@ class Line:
         row: its record.
         model: name of the model.
         status: the verdict; those in `UNSURE` passed, and `inconclusive` is about the baseline;
-            `xfail` and `xpass` are of cases that are expected to fail.
+            `xfail` and `xpass` are of cases that are expected to fail; nothing could have failed
+            what was only `measured`.
         first: the reason in one line; empty for a case that passed.
         text: the whole message.
         standings: ranks under the attack, on each leaderboard that has it.
@@ -100,11 +106,6 @@ class Line:
         return self.row.verdict.limit if self.row.verdict is not None else None
 
     @property
-    def unlimited(self) -> bool:
-        """Whether nothing could have failed it."""
-        return self.row.verdict is not None and self.row.verdict.unlimited
-
-    @property
     def excess(self) -> float:
         """Return how far the drop exceeds its limit; 0 if the case failed for another reason."""
         if self.row.outcome is None or self.limit is None or self.row.below_floor:
@@ -136,10 +137,8 @@ class Line:
 def _status(row: CaseRecord) -> Status:
     if row.result != "pass":
         return row.result
-    verdict = row.verdict.result if row.verdict is not None else "pass"
-    result: set[Status] = {"inconclusive"} if _is_inconclusive(row) else set()
-    result.add("pass" if verdict == "fail" else verdict)  # a test of the user may pass all the same
-    return min(result, key=STATUSES.index)
+    status: Status = row.gate_result
+    return min("inconclusive" if _is_inconclusive(row) else status, status, key=STATUSES.index)
 
 
 def _is_inconclusive(row: CaseRecord) -> bool:

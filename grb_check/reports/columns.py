@@ -21,8 +21,9 @@ SHOWN: Final = 2  # cases named if a note concerns more
 RESULTS: Final = {"xfail": "expected failure", "xpass": "unexpected pass"}
 COMPARED: Final[Mapping[ComparisonResult, str]] = {
     "fail": "worse",
-    "inconclusive": "inconclusive",
+    "inconclusive": "undecided",
     "pass": "no loss beyond the margin",
+    "within": "lost no more than the margin, by their mean",
     "equal": "equal",
     "new": "new",
     "incomparable": "not comparable",
@@ -51,12 +52,21 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
             )
     said |= {text for outcome in outcomes for text in _unlearned(outcome)}
     verdicts = [(row.id, row.verdict) for row in rows if row.verdict is not None]
-    measured = {
-        row.id: row.outcome for row in rows if row.outcome is not None and is_node_id(row.node_id)
+    more = {
+        row.id: row
+        for row in rows
+        if row.outcome and len(row.outcome.repeats) > repeats and is_node_id(row.node_id)
     }
+    compared = [name for name, row in more.items() if row.comparison and row.comparison.method]
+    most = max((len(row.outcome.repeats) for row in more.values() if row.outcome), default=0)
     for result, why in (
         (
-            [name for name, outcome in measured.items() if len(outcome.repeats) > repeats],
+            compared,
+            f"measured in up to {most} repeats on both sides: the first {repeats} lost more than "
+            f"the margin, and did not show it",
+        ),
+        (
+            [name for name in more if name not in compared],
             f"measured in {ENOUGH} repeats: more was lost in the first {repeats} than undefended "
             f"models lose, and the margin",
         ),
@@ -65,9 +75,9 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
             "over a threshold that only warns",
         ),
         (
-            [name for name, verdict in verdicts if verdict.unlimited],
-            "without a limit: undefended models lose so much there or learn so little, or the "
-            "repeats differ so much, that nothing could fail; set one with --grb-max-drop or "
+            [name for name, verdict in verdicts if verdict.result == "measured"],
+            "only measured: undefended models lose so much there or learn so little, or the "
+            "repeats differ so much, that there is no limit; set one with --grb-max-drop or "
             "--grb-threshold, or compare with a --grb-baseline",
         ),
     ):
@@ -206,10 +216,8 @@ def verdict_of(row: CaseRecord) -> str:
     if row.failed_diagnostics:
         return f"fail ({', '.join(row.failed_diagnostics)})"
     if row.verdict is not None and row.verdict.inconclusive:
-        return "fail (inconclusive)"
-    reported: str = row.result
-    if reported == "pass" and row.verdict is not None and row.verdict.result != "fail":
-        reported = row.verdict.result
+        return "fail (undecided)"
+    reported: str = row.gate_result if row.result == "pass" else row.result
     near = " (borderline)" if row.verdict is not None and row.verdict.borderline else ""
     doubted = row.outcome is not None and row.outcome.findings
     return f"{reported}{near} ?" if doubted else f"{reported}{near}"

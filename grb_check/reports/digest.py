@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from grb_check.cases.case_record import CaseRecord, inconsistent, with_lost
 from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.ranking.budget_curves import Curve
 from grb_check.reports.audit import audit_conclusions
 from grb_check.reports.case_line import (
     BAD,
+    FINE,
     LOST,
     STATUSES,
     UNSURE,
@@ -24,9 +27,12 @@ from grb_check.reports.case_line import (
     _first,
     _status,
 )
+from grb_check.reports.plain import enumerated
 from grb_check.reports.record import BaselineRecord, RunRecord, ShardRecord
 from grb_check.reports.summary import Summary, summary_of
 from grb_check.settings.options import describe_given
+
+SHOWN: Final = 3  # losses in the headline
 
 
 @dataclass(frozen=True)
@@ -179,20 +185,34 @@ class Digest:
 
     @property
     def headline(self) -> str:
-        """`12 of 15 cases passed, 3 without a limit; 2 failed; failed: audit on cora`."""
+        """`10 of 15 cases passed; 2 failed, 1 undecided: 6.4 (1.1 to 11.7) points; failed: ...`."""
         if not self.lines and not self.unknown:
             return "No case ran"
         counts = self.counts
         total = sum(counts.values())
         rest = [f"{counts[status]} {WORDS[status]}" for status in STATUSES[:-1] if counts[status]]
+        rest = [f"{text}: {self.losses}" if text.endswith("undecided") else text for text in rest]
         head = f"{counts['pass']} of {count(total, 'case')} passed"
         if not rest and total > 1:
             head = f"All {total} cases passed"
-        unlimited = sum(line.status == "pass" and line.unlimited for line in self.lines)
-        if unlimited:
-            head += f", {unlimited} without a limit"
         further = [f"failed: {', '.join(row.name for row in self.further)}"] * bool(self.further)
         return "; ".join([head, *([", ".join(rest)] if rest else []), *further])
+
+    @property
+    def losses(self) -> str:
+        """Losses of undecided cases, the largest first: `6.4 (1.1 to 11.7) and 3.0 points`."""
+        comparisons = [
+            line.comparison
+            for line in self.lines
+            if line.status == "inconclusive" and line.comparison is not None
+        ]
+        comparisons.sort(key=lambda comparison: -(comparison.loss or 0.0))
+        texts = [
+            f"{comparison.loss or 0.0:.1f}{_interval(comparison)}" for comparison in comparisons
+        ]
+        if texts[SHOWN:]:
+            texts[SHOWN:] = [f"{len(texts) - SHOWN} more"]
+        return f"{enumerated(texts)} points"
 
     @property
     def named_curves(self) -> list[tuple[str, Curve]]:
@@ -265,7 +285,7 @@ def digest(record: RunRecord, name: str = "") -> Digest:
                 row=row,
                 model=fit(model),
                 status=status,
-                first=fit(_first(row, status)) if status != "pass" else "",
+                first=fit(_first(row, status)) if status not in FINE else "",
                 text=fit(row.message),
                 standings=record.ranks.of_cases.get(row.node_id, ()),
             )
@@ -273,6 +293,14 @@ def digest(record: RunRecord, name: str = "") -> Digest:
     known = {row.node_id for row in rows}
     unknown = tuple(fit(node_id) for node_id in record.missing if node_id not in known)
     return Digest(record=record, lines=tuple(lines), unknown=unknown, name=name)
+
+
+def _interval(comparison: Comparison) -> str:
+    """The interval of a loss in brackets; empty without one."""
+    if comparison.interval is None:
+        return ""
+    low, high = comparison.interval
+    return f" ({low:.1f} to {high:.1f})"
 
 
 def changes_in(lines: Iterable[Line]) -> list[str]:
@@ -294,7 +322,7 @@ def limits_of(record: RunRecord) -> list[tuple[str, str]]:
 
 def compared(digest: Digest) -> list[Line]:
     """Return the cases that were compared with the baseline, the worst results first."""
-    order = ("fail", "inconclusive", "incomparable", "new", "pass", "equal")
+    order = ("fail", "inconclusive", "incomparable", "new", "within", "pass", "equal")
     result = [(line, line.comparison) for line in digest.lines]
     known = [
         (order.index(comparison.result), line)

@@ -44,14 +44,16 @@ SIGNS: Final = {
     "xpass": " xpass",
     "xfail": " xfail",
     "skip": "skip",
+    "measured": " ·",
     "pass": "",
 }
 _RESULTS: Final = {
     "fail": "worse",
-    "inconclusive": "inconclusive",
+    "inconclusive": "undecided",
     "incomparable": "incomparable",
     "new": "new",
     "pass": "not worse",
+    "within": "within the margin",
     "equal": "equal",
 }
 

@@ -24,6 +24,12 @@ def percent(fraction: float | None) -> str:
     return DASH if fraction is None else f"{fraction:.1%}"
 
 
+def enumerated(texts: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
     """Return rows of cells as aligned lines; columns in `right` are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

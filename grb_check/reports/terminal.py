@@ -19,7 +19,8 @@ from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import comparison_lines, listed, standing_line
 from grb_check.reports.record import RunRecord
 
-COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}
+YELLOW: Final = ("warn", "measured", "skip", "xfail", "xpass")
+COLOURS: Final = {"pass": "green", **dict.fromkeys(YELLOW, "yellow")}
 LOST: Final = "A worker died, or a report could not travel to the main process; see above"
 LEGEND: Final = (
     "drop: share of the clean accuracy that is lost, +- its deviation over the repeats; "
@@ -168,10 +169,7 @@ def _write_table(out: Lines, lines: Sequence[Line]) -> None:
 
 
 def _colour(row: CaseRecord) -> str:
-    result = row.verdict.result if row.verdict is not None else "pass"
-    if row.result == "pass" and result not in ("pass", "fail"):
-        return "yellow"
-    return COLOURS.get(row.result, "red")
+    return COLOURS.get(row.gate_result if row.result == "pass" else row.result, "red")
 
 
 def _details(digest: Digest) -> list[str]:

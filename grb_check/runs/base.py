@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -66,84 +66,154 @@ class BaseCase:
     test: str = ""
 
 
-def at_base(
-    inputs: Inputs,
-    cases: Sequence[BaseCase],
-    known: Mapping[str, str],
-    cwd: Path,
-    planned: int,
-    terminal: Terminal | None = None,
-) -> Baseline:
-    """Return what the models of a run leave at its base, as a baseline.
+class BaseSide:
+    """The models of a run as they are at its base: measured, or taken from the store.
+
+    The copy of the revision's files and its workers are made when something has to be measured, and
+    are there until `close`: cases that are in doubt are measured again in more repeats.
 
     Args:
-        inputs: of the run, with a revision; its baseline has what was measured before.
-        cases: to measure.
-        known: environment of the run, see `measured_with`, and fingerprints of its datasets.
+        revision: of the run.
         cwd: working directory.
-        planned: number of cases of the whole run.
         terminal: shows how far it is.
 
     Raises:
-        UsageError: the base cannot be measured, or would be the same as the working tree.
+        UsageError: its files are those that this process has imported.
     """
-    settings, revision, before = inputs.settings, inputs.revision, inputs.baseline
-    assert revision is not None
-    top = revision.top.resolve()
-    if installed := not_of(top, top):
-        raise _not_of_the_base(revision, installed)
-    remove_stale(revision.top)
-    same = revision.digest == working_digest(revision.top)
-    entries = dict(before.saved.entries) if before is not None else {}
-    failures = dict(before.failures) if before is not None else {}
-    measured = {} if same else _results(settings, revision, cases, known, cwd, terminal)
-    for name, result in measured.items():
-        if isinstance(result, str):
-            failures[name] = result
-        else:
+
+    def __init__(self, revision: Revision, cwd: Path, terminal: Terminal | None = None) -> None:
+        top = revision.top.resolve()
+        if installed := not_of(top, top):
+            raise _not_of_the_base(revision, installed)
+        remove_stale(revision.top)
+        self._revision = revision
+        self._cwd = cwd
+        self._shown = None if terminal is None else _AtBase(terminal, f"base {revision}")
+        self._same = revision.digest == working_digest(revision.top)
+        self._known: dict[str, str] = {}
+        self._settings: RunSettings | None = None
+        self._stack = ExitStack()
+        self._copy: RevisionCopy | None = None
+        self._measuring: Measuring | None = None
+
+    def baseline(
+        self, inputs: Inputs, cases: Sequence[BaseCase], known: Mapping[str, str], planned: int
+    ) -> Baseline:
+        """Return what the models leave in these cases, beside what was measured before.
+
+        Args:
+            inputs: of the run; its baseline has what was measured before.
+            cases: to measure.
+            known: environment of the run, see `measured_with`, and fingerprints of its datasets.
+            planned: number of cases of the whole run.
+
+        Raises:
+            UsageError: the base cannot be measured, or would be the same as the working tree.
+        """
+        self._settings, before = inputs.settings, inputs.baseline
+        self._known |= known
+        entries = dict(before.saved.entries) if before is not None else {}
+        failures = dict(before.failures) if before is not None else {}
+        for name, result in ({} if self._same else self._results(cases)).items():
+            if isinstance(result, str):
+                failures[name] = result
+            else:
+                entries |= result
+        return Baseline(
+            path=Path(str(self._revision)),
+            margin=self._settings.margin,
+            model=self._settings.only_label,
+            saved=BaselineFile(entries=entries),
+            revision=str(self._revision),
+            same=self._same,
+            failures=failures,
+            planned=planned,
+            first=self._settings.repeats,
+        )
+
+    def entries(self, cases: Sequence[BaseCase]) -> dict[str, BaselineCase]:
+        """Return cases that were measured before, in more repeats, by their key in a baseline.
+
+        Raises:
+            UsageError: one cannot be measured any more; says why.
+        """
+        entries: dict[str, BaselineCase] = {}
+        for result in self._results(cases).values():
+            if isinstance(result, str):
+                raise UsageError(result)
             entries |= result
-    return Baseline(
-        path=Path(str(revision)),
-        margin=settings.margin,
-        model=settings.only_label,
-        saved=BaselineFile(entries=entries),
-        revision=str(revision),
-        same=same,
-        failures=failures,
-        planned=planned,
-    )
+        return entries
 
+    def close(self) -> None:
+        """Release the workers, and remove the copy of the files."""
+        self._stack.close()
 
-def _results(
-    settings: RunSettings,
-    revision: Revision,
-    cases: Sequence[BaseCase],
-    known: Mapping[str, str],
-    cwd: Path,
-    terminal: Terminal | None,
-) -> dict[str, Entries | str]:
-    """The entries of each model at the base, or why it has no figures; from the store, or measured.
+    @property
+    def _asked(self) -> RunSettings:
+        assert self._settings is not None
+        return self._settings
 
-    Users' own tests are a group of their own.
-    """
-    groups: dict[str, list[BaseCase]] = {}
-    for wanted in cases:
-        label = USER_TESTS if wanted.test else settings.model(wanted.case.model).label
-        groups.setdefault(label, []).append(wanted)
-    store = open_store(settings.execution.store)
-    keys = {name: _key(store, settings, revision, group, known) for name, group in groups.items()}
-    stored = {name: _load(store, key) for name, key in keys.items()}
-    result: dict[str, Entries | str] = {
-        name: entries for name, entries in stored.items() if entries is not None
-    }
-    unknown = {name: group for name, group in groups.items() if name not in result}
-    if unknown:
-        for name, entries in _measured(settings, revision, unknown, cwd, terminal).items():
+    def _results(self, cases: Sequence[BaseCase]) -> dict[str, Entries | str]:
+        """The entries of each model, or why it has no figures.
+
+        Users' own tests are a group of their own.
+        """
+        settings, revision = self._asked, self._revision
+        groups: dict[str, list[BaseCase]] = {}
+        for asked in cases:
+            label = USER_TESTS if asked.test else settings.model(asked.case.model).label
+            groups.setdefault(label, []).append(asked)
+        store = open_store(settings.execution.store)
+        keys = {
+            name: _key(store, settings, revision, group, self._known)
+            for name, group in groups.items()
+        }
+        stored = {name: _load(store, key) for name, key in keys.items()}
+        result: dict[str, Entries | str] = {
+            name: entries for name, entries in stored.items() if entries is not None
+        }
+        unknown = {name: group for name, group in groups.items() if name not in result}
+        for name, entries in (self._measured(unknown) if unknown else {}).items():
             result[name] = entries
             if not isinstance(entries, str):
                 content = content_of(BaselineFile(entries=entries))
                 store.save_text(keys[name], msgspec.json.encode(content).decode())
-    return result
+        return result
+
+    def _measured(self, groups: Mapping[str, Sequence[BaseCase]]) -> dict[str, Entries | str]:
+        """Measure groups of cases in a copy of the revision.
+
+        Raises:
+            UsageError: something was imported that is not of the base.
+        """
+        copy = self._copied()
+        there = copy.settings(self._asked, self._revision.digest)
+        if self._measuring is None:
+            tasks = sum(asked.repeats for group in groups.values() for asked in group)
+            calls = calls_for(there, tasks, copy.place(self._cwd, self._asked))
+            self._measuring = self._stack.enter_context(
+                closing(Measuring(calls, there, self._model_of, self._shown, _not_of_this_run))
+            )
+        self._measuring.settings = there
+        result = {
+            name: _group(self._measuring, there, name, group, self._revision)
+            for name, group in groups.items()
+        }
+        first = next(iter(groups.values()))[0].case
+        answers = self._measuring.ask_all(foreign, first, (str(copy.folder), str(copy.top)))
+        if files := [file for answer in answers for file in answer]:
+            raise _not_of_the_base(self._revision, files)
+        return {name: entries for name, entries in result.items() if entries is not None}
+
+    def _copied(self) -> RevisionCopy:
+        if self._copy is None:
+            folder = self._stack.enter_context(worktree(self._revision))
+            self._copy = RevisionCopy(self._revision.top.resolve(), folder)
+        return self._copy
+
+    def _model_of(self, case: Case) -> ModelOnDataset:
+        there = self._copied().settings(self._asked, self._revision.digest)
+        return ModelOnDataset(there.model(case.model), source_of(there, case.dataset))
 
 
 def _key(
@@ -176,42 +246,6 @@ def _load(store: Store, key: str) -> Entries | None:
         return saved_of(msgspec.json.decode(text, type=BaselineContent), "the base").entries
     except (msgspec.MsgspecError, UsageError):  # of another format
         return None
-
-
-def _measured(
-    settings: RunSettings,
-    revision: Revision,
-    groups: Mapping[str, Sequence[BaseCase]],
-    cwd: Path,
-    terminal: Terminal | None,
-) -> dict[str, Entries | str]:
-    """Measure groups of cases in a copy of the revision.
-
-    Raises:
-        UsageError: something was imported that is not of the base.
-    """
-    with worktree(revision) as folder:
-        copy = RevisionCopy(revision.top.resolve(), folder)
-        there = copy.settings(settings)
-        tasks = sum(wanted.repeats for group in groups.values() for wanted in group)
-
-        def model_of(case: Case) -> ModelOnDataset:
-            return ModelOnDataset(there.model(case.model), source_of(there, case.dataset))
-
-        shown = None if terminal is None else _AtBase(terminal, f"base {revision}")
-        calls = calls_for(there, tasks, copy.place(cwd, settings))
-        measuring = Measuring(calls, there, model_of, shown, warn=_not_of_this_run)
-        with closing(measuring):
-            result = {
-                name: _group(measuring, there, name, group, revision)
-                for name, group in groups.items()
-            }
-            first = next(iter(groups.values()))[0].case
-            answers = measuring.ask_all(foreign, first, (str(folder), str(copy.top)))
-            files = [file for answer in answers for file in answer]
-    if files:
-        raise _not_of_the_base(revision, files)
-    return {name: entries for name, entries in result.items() if entries is not None}
 
 
 def _not_of_this_run(_category: str, _text: str, _file: str, _line: int) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.shards import ShardPlan
 from grb_check.gate.baselines.baseline import Baseline
+from grb_check.gate.baselines.files import BaselineCase
 from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.record import Definition, RunRecord, record_of
@@ -84,6 +86,7 @@ class EndedRun:
         boards: to rank on.
         baseline: that the run is compared with, or writes; None for none.
         definitions: label of a model -> where its factory is defined, if that is known.
+        further: entries of cases that were measured in more repeats, for the tests at the end.
         cut_short: whether the run stopped before its end.
         notes: on the whole run.
         date: of its end; empty if unknown.
@@ -98,6 +101,7 @@ class EndedRun:
     boards: Boards = field(default_factory=Boards)
     baseline: Baseline | None = None
     definitions: Mapping[str, Definition] = field(default_factory=dict)
+    further: Mapping[Case, BaselineCase] = field(default_factory=dict)
     cut_short: bool = False
     notes: Sequence[str] = ()
     date: str = ""
@@ -131,6 +135,7 @@ def finish(rows: EndedRun) -> Finished:
             rows.cases,
             rows.plan.cases,
             rows.environment,
+            rows.further,
             cut_short=rows.cut_short,
             shard=rows.plan.shard,
         )

@@ -123,7 +123,7 @@ class Measuring:
             return [self._wait(call).values[case] for call in calls]
 
     def plan(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:
-        """Give all cases to the workers.
+        """Give all cases to the workers, but those that they have.
 
         Args:
             repeats: number of repeats of each case.
@@ -138,7 +138,9 @@ class Measuring:
             return
         for part in plan(measured, seconds, self.calls.width):
             most = max(measured[case] for case in part.cases)
-            self._submit(part.cases, part.seed, most)
+            cases = tuple(case for case in part.cases if (case, part.seed) not in self._planned)
+            if cases:
+                self._submit(cases, part.seed, most)
 
     def result(
         self, case: Case, name: str, repeats: int, on: ModelOnDataset | None = None

@@ -64,7 +64,9 @@ class Process:
             progress=progress,
             pack=opened_pack(settings),
         )
-        self.finished = FinishedMeasurements(self.evaluator, store, resume=execution.resume)
+        self.finished = FinishedMeasurements(
+            self.evaluator, store, resume=execution.resume, files=execution.files
+        )
 
     def subject(self, on: ModelOnDataset) -> Subject:
         """Return the model, imported."""

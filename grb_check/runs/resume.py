@@ -27,17 +27,22 @@ class FinishedMeasurements:
 
     They are always kept, and used only if a run is resumed: what a model depends on is known as far
     as Python's imports tell (see `user_code.sources.sources_digest`), not if it reads other files.
+    Of a revision all files are known.
 
     Args:
         evaluator: measures what is not finished.
         store: that keeps them.
         resume: whether they are used.
+        files: digest of all files that a model may depend on; empty for those that it imports.
     """
 
-    def __init__(self, evaluator: Evaluator, store: Store, *, resume: bool) -> None:
+    def __init__(
+        self, evaluator: Evaluator, store: Store, *, resume: bool, files: str = ""
+    ) -> None:
         self._evaluator = evaluator
         self._store = store
         self._resume = resume
+        self._files = files
         self._sources: dict[str, str] = {}  # of the models of this run
 
     def repeat(
@@ -74,6 +79,8 @@ class FinishedMeasurements:
         return result
 
     def _sources_of(self, target: str) -> str:
+        if self._files:
+            return self._files
         if target not in self._sources:
             self._sources[target] = imported_digest(target)
         return self._sources[target]

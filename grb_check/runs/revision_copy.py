@@ -38,9 +38,14 @@ class RevisionCopy:
         moved = self.path(Path(path))
         return str(moved if moved.exists() else Path(path).resolve())
 
-    def settings(self, settings: RunSettings) -> RunSettings:
-        """The same settings; files of data are those of the revision where it has them."""
-        execution = replace(settings.execution, digests={}, resume=False)
+    def settings(self, settings: RunSettings, digest: str = "") -> RunSettings:
+        """The same settings; files of data are those of the revision where it has them.
+
+        Args:
+            settings: of the run.
+            digest: of the files of the revision: what was measured with them is used again.
+        """
+        execution = replace(settings.execution, digests={}, resume=bool(digest), files=digest)
         return replace(
             settings,
             data=tuple(map(self.existing, settings.data)),

@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 import pytest
 
+from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord, Result
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.node_ids import case_of, is_verdict_id, node_id_of
 from grb_check.cases.shards import ShardPlan
+from grb_check.gate.baselines.files import BaselineCase
 from grb_check.reports import properties, terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record import Definition, commit_of, environment_of, now
@@ -64,6 +66,7 @@ def end(
     expected_cases: ExpectedCases,
     measured: Mapping[str, str],
     definitions: Mapping[str, Definition],
+    further: Mapping[Case, BaselineCase],
 ) -> Ending:
     """Judge what needs all cases, enter these verdicts as tests, and write the reports.
 
@@ -73,9 +76,10 @@ def end(
         expected_cases: with the reports of those that came back.
         measured: with what, see `measured_with`; empty if there are none.
         definitions: label of a model -> where its factory is defined.
+        further: entries of cases that were measured in more repeats, for the tests at the end.
     """
     rows, settings = expected_cases.rows, plan.settings
-    status, early = session.exitstatus, _ended_early(session)
+    status, early = session.exitstatus, ended_early(session)
     lost = _is_lost(session, plan, expected_cases, early=early)
     finished = finish(
         EndedRun(
@@ -87,6 +91,7 @@ def end(
             boards=plan.boards,
             baseline=plan.inputs.baseline,
             definitions=definitions,
+            further=further,
             cut_short=early or lost,
             date=now(),
             commit=commit_of(session.config.rootpath),
@@ -159,8 +164,8 @@ def _is_lost(
     return True
 
 
-def _ended_early(session: pytest.Session) -> bool:
-    """Whether the session was stopped (-x, --maxfail, Ctrl-C), or pytest itself broke down."""
+def ended_early(session: pytest.Session) -> bool:
+    """Return whether it was stopped (-x, --maxfail, Ctrl-C), or pytest itself broke down."""
     usual = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
     return bool(session.shouldstop or session.shouldfail) or session.exitstatus not in usual
 

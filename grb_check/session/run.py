@@ -11,7 +11,7 @@ import pytest
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.errors import UsageError
 from grb_check.reports.annotations import annotation_lines, in_github_actions
-from grb_check.runs.base import BaseCase, at_base
+from grb_check.runs.base import BaseCase
 from grb_check.runs.finish import exit_status
 from grb_check.runs.workers.resources import SHARED_OUT, visible_gpus
 from grb_check.session import collection, ending, worker_gpus
@@ -101,22 +101,10 @@ class Run:
         Raises:
             UsageError, DataError: it cannot be measured.
         """
-        runner, inputs = self.runner, self.plan.inputs
-        names = {base_case.case.dataset for base_case in cases}
-        data = runner.data_of(names)
-        known = runner.environment | runner.fingerprints | data
         tests = sum(bool(base_case.test) for base_case in cases)
-        baseline = at_base(
-            replace(inputs, settings=runner.widened(names)),
-            cases,
-            known,
-            self._config.invocation_params.dir,
-            len(self.plan.cases.cases) + tests,
-            runner.progress_writer,
-        )
-        baseline = baseline.without(unmeasured or {})
-        self.plan = replace(self.plan, inputs=replace(inputs, baseline=baseline))
-        self.runner.plan = self.plan
+        planned = len(self.plan.cases.cases) + tests
+        self.runner.measure_base(cases, unmeasured or {}, planned)
+        self.plan = self.runner.plan
 
     def header(self) -> list[str]:
         """Return lines for pytest's header; none if no model is named."""
@@ -163,9 +151,18 @@ class Run:
         """Judge, set the exit status, write the reports and pass the record on to plugins."""
         if self._config.option.collectonly:
             return
-        measured = self.runner.environment if self.expected_cases.rows else {}
+        rows = self.expected_cases.rows
+        measured = self.runner.environment if rows else {}
+        if rows and not ending.ended_early(session) and not self.expected_cases.missing:
+            self.runner.look_at_all(rows)
+            self.plan = self.runner.plan
         self._ending = ending.end(
-            session, self.plan, self.expected_cases, measured, self.runner.definitions
+            session,
+            self.plan,
+            self.expected_cases,
+            measured,
+            self.runner.definitions,
+            self.runner.looking.further if self.runner.looking is not None else {},
         )
         # Whatever it raises, Ctrl-C during an upload too: pytest's summary is still to come.
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -14,6 +14,7 @@ import pytest
 
 from grb_check import datasets
 from grb_check.cases.case import Case
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.repeat_results import CaseResult
 from grb_check.datasets import Source
@@ -22,8 +23,9 @@ from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_result
 from grb_check.ranking.comparison_models import check_data
 from grb_check.reports.record import Definition
-from grb_check.runs.base import BaseCase
+from grb_check.runs.base import BaseCase, BaseSide
 from grb_check.runs.inputs import with_digests
+from grb_check.runs.looking import Looking
 from grb_check.runs.measuring import Measuring, joined
 from grb_check.runs.start import calls_for
 from grb_check.runs.tasks import ModelOnDataset
@@ -68,6 +70,8 @@ class CaseRunner:
         # Names of models that cannot be sent to other processes.
         self.measured_in_process: list[str] = []
         self.fingerprints: dict[str, str] = {}  # of the datasets that were checked
+        self.base: BaseSide | None = None
+        self.looking: Looking | None = None  # at the run and its base
 
     def check(self) -> None:
         """Load every dataset and build every untrained model once, before any test runs.
@@ -120,7 +124,7 @@ class CaseRunner:
                 return cases_of_marker(marker, self.name_of, self.plan.registry)[0]
         return None
 
-    def data_of(self, names: Collection[str]) -> dict[str, str]:
+    def _data_of(self, names: Collection[str]) -> dict[str, str]:
         """Return the fingerprints of datasets by name.
 
         Raises:
@@ -133,7 +137,7 @@ class CaseRunner:
                 for name in sorted(names)
             }
 
-    def widened(self, names: Collection[str]) -> RunSettings:
+    def _widened(self, names: Collection[str]) -> RunSettings:
         """Return the settings of tasks with these datasets, which markers may have added."""
         settings = self._settings
         known = {spec.name for spec in settings.datasets}
@@ -342,11 +346,55 @@ class CaseRunner:
             result: of the case.
             cases: of the run, which share the level of the default limit.
         """
-        inputs, outcome = self.plan.inputs, result.outcome
-        comparison = None
-        if inputs.baseline is not None:
-            comparison = inputs.baseline.compare(key_of(node_id, outcome.case), outcome)
-        return judge_result(result, inputs.settings.gate, comparison, cases=cases)
+        baseline, outcome = self.plan.inputs.baseline, result.outcome
+        key, comparison = key_of(node_id, outcome.case), None
+        if self.looking is not None:
+            comparison, result = self.looking.compare(key, result)
+        elif baseline is not None:
+            comparison = baseline.compare(key, outcome)
+        return judge_result(result, self.plan.settings.gate, comparison, cases=cases)
+
+    def measure_base(
+        self,
+        cases: Sequence[BaseCase],
+        unmeasured: Mapping[str, str],
+        planned: int,
+    ) -> None:
+        """Measure cases at the base, besides what was measured there before.
+
+        Args:
+            cases: to measure.
+            unmeasured: node id of a user's own test -> why its case cannot be measured there.
+            planned: number of cases of the whole run.
+
+        Raises:
+            UsageError, DataError: it cannot be measured.
+        """
+        inputs = self.plan.inputs
+        if self.base is None:
+            assert inputs.revision is not None
+            cwd = self._config.invocation_params.dir
+            self.base = BaseSide(inputs.revision, cwd, self.progress_writer)
+        names = {base_case.case.dataset for base_case in cases}
+        data = self._data_of(names)
+        known = self.environment | self.fingerprints | data
+        widened = replace(inputs, settings=self._widened(names))
+        baseline = self.base.baseline(widened, cases, known, planned).without(unmeasured)
+        self.plan = replace(self.plan, inputs=replace(inputs, baseline=baseline))
+        strict = self.plan.settings.gate.inconclusive == "fail"
+        self.looking = Looking(self.base, self._measuring, baseline, strict=strict)
+
+    def look_at_all(self, rows: Sequence[CaseRecord]) -> None:
+        """Look at all cases together, if a base is there; the baseline of the plan follows.
+
+        Args:
+            rows: of the run, which all have come back.
+        """
+        if self.looking is None or self.plan.cases.shard is not None:
+            return
+        self.looking.look_at_all(rows, self.plan.cases.cases)
+        inputs = replace(self.plan.inputs, baseline=self.looking.baseline)
+        self.plan = replace(self.plan, inputs=inputs)
 
     def expected_failure(self, node: pytest.Item, name: str) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.
@@ -407,6 +455,8 @@ class CaseRunner:
 
     def close(self) -> None:
         """End all work, and release the terminal."""
+        if self.base is not None:
+            self.base.close()
         if self._remote is not None:
             self._remote.close()
         if self.progress_writer is not None:

@@ -204,7 +204,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "--grb-inconclusive",
         "pass|fail",
-        "result of a case whose comparison with the baseline is inconclusive (default: "
+        "result of a case whose comparison with the baseline is undecided (default: "
         "pass); fail asks the model to show that it is no worse",
         parse=parsers.verdict,
         section="baselines",

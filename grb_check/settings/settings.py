@@ -70,6 +70,7 @@ class Execution:
         jobs: processes of this machine; 0 for as many as it has room for; None for this one.
         timeout: seconds of a task in another process; None for any number.
         resume: whether measurements of an interrupted run are taken from the store.
+        files: digest of all files that models may depend on; empty for those that they import.
         shard: the part of the run; None for the whole run.
         evidence: directory of evidence; empty for none.
         shrink: whether perturbations of failed cases are reduced.
@@ -85,6 +86,7 @@ class Execution:
     jobs: int | None = None
     timeout: float | None = None
     resume: bool = False
+    files: str = ""
     shard: Shard | None = None
     evidence: str = ""
     shrink: bool = False

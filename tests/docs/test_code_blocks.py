@@ -45,7 +45,9 @@ def folder(
     # What several pages measure is measured once, as in an interrupted run that goes on.
     original = FinishedMeasurements.__init__
     monkeypatch.setattr(
-        FinishedMeasurements, "__init__", lambda *given, resume: original(*given, resume=True)
+        FinishedMeasurements,
+        "__init__",
+        lambda *given, **how: original(*given, **how | {"resume": True}),
     )
     monkeypatch.syspath_prepend(pytester.path)
     before = set(sys.modules)

@@ -124,8 +124,9 @@ def test_a_limit_that_could_not_fail_is_none(made: Outcome) -> None:
     """A model that predicts the majority class under attack would pass it; a failure stays one."""
     verdict, limit = judge(made, Gate(min_clean=0.0)), default_limit(made)
     lost = relative_drop(made.clean, made.majority)
-    assert verdict.unlimited == (made.drop <= limit.value and limit.value >= lost)
-    assert verdict.limit == (None if verdict.unlimited else limit.value)
+    measured = made.drop <= limit.value and limit.value >= lost
+    assert (verdict.result == "measured") == measured
+    assert verdict.limit == (None if measured else limit.value)
     assert verdict.passed == (made.drop <= limit.value)
 
 
@@ -153,7 +154,7 @@ def test_a_limit_that_could_not_fail_is_not_shown() -> None:
     case_outcome = outcome([(0.8, 0.2)] * 3, [(0.8, 0.12)] * 3)
     assert default_limit(case_outcome).value >= 1 - MAJORITY / 0.8
     verdict = judge(case_outcome, Gate())
-    assert (verdict.result, verdict.limit, verdict.unlimited) == ("pass", None, True)
+    assert (verdict.result, verdict.limit) == ("measured", None)
     assert verdict.message.startswith("drop 75.0%, no limit (clean 80.0% -> attacked 20.0%)")
     assert judge(case_outcome, Gate(max_drop=0.9)).limit == 0.9
 
@@ -175,7 +176,7 @@ def test_a_reference_that_has_learned_nothing_makes_no_limit() -> None:
     assert default_limit(case_outcome) is None
     assert (case_outcome.unlearned, case_outcome.undefended) == (("gcn", "gin"), None)
     verdict = judge(case_outcome, Gate())
-    assert (verdict.result, verdict.limit, verdict.unlimited) == ("pass", None, True)
+    assert (verdict.result, verdict.limit) == ("measured", None)
     assert "no reference has learned the data" in verdict.rule
     other = replace(outcome(model, unlearned, gin=robust), majority=0.57)
     assert default_limit(other).reference == "gin"
@@ -200,7 +201,7 @@ def test_other_references_are_measured_if_the_first_has_learned_nothing() -> Non
     both = replace(outcome(model, unlearned, gin=unlearned), majority=0.57)
     verdict, used = judge_result(result(first, both, first), Gate())
     assert used.outcome is both
-    assert verdict.unlimited
+    assert verdict.result == "measured"
     _, alone = judge_result(result(first, first, both), Gate())  # of a graph with one reference
     assert alone.further is not None
 

@@ -43,17 +43,17 @@ def check_reports(project: pytest.Pytester, word: str, reason: str) -> None:
 
 
 def test_a_case_whose_limit_could_not_fail_has_none(project: pytest.Pytester) -> None:
-    """It passes, and one line says how to set a limit."""
+    """It is measured, and one line says how to set a limit."""
     result = project.runpytest(*BASE, *RND, *FILES, "-v")
-    result.assert_outcomes(passed=1)
+    assert result.parseoutcomes() == {"measured": 1}
     result.stdout.fnmatch_lines(
         [
-            "grb::tiny::test_attack* PASSED (drop *%)*",
-            "*easy *injection/rnd * -  *pass",
-            "note: 1 case (tiny/easy/injection/rnd) without a limit: *--grb-max-drop*",
+            "grb::tiny::test_attack* MEASURED (drop *%)*",
+            "*easy *injection/rnd * -  *measured",
+            "note: 1 case (tiny/easy/injection/rnd) only measured: *--grb-max-drop*",
         ]
     )
-    check_reports(project, "pass", "untrained")
+    check_reports(project, "measured", "untrained")
     assert [verdict["limit"] for verdict in verdicts(project)] == [None]
 
 
@@ -118,7 +118,7 @@ def test_inconclusive_comparisons_fail_where_that_is_asked_for(project: pytest.P
     strict.stdout.fnmatch_lines(
         [
             "grb inconclusive: fail (command line)",
-            "*easy *injection/rnd *fail (inconclusive)*",
+            "*easy *injection/rnd *fail (undecided)*",
         ]
     )
     assert [verdict["inconclusive"] for verdict in verdicts(project)] == [True]

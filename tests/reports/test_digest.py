@@ -32,8 +32,8 @@ def test_the_headline_counts_every_case_once() -> None:
     """Failed, in error, lost (also a user's own test), inconclusive, skipped, passed."""
     result = view(rich())
     assert result.headline == (
-        "4 of 16 cases passed; 7 failed, 1 ended in an error, 2 never came back, 1 inconclusive, "
-        "1 skipped; failed: baseline on synthetic-cora"
+        "4 of 16 cases passed; 7 failed, 1 ended in an error, 2 never came back, 1 undecided: "
+        "4.0 points, 1 skipped; failed: baseline on synthetic-cora"
     )
     assert sum(result.counts.values()) == 16
     assert not result.green

@@ -29,7 +29,7 @@ def test_what_broke_comes_first_with_the_command_to_see_it_again() -> None:
         "python -m grb_check replay .grb_check/evidence/pgd.npz\n```" in text
     )
     assert "| `injection/pgd` | **45.0% ❌** | 27.9% | **52.1% ❌** |" in text
-    assert "Compared with `robustness.json`: 1 worse, 1 inconclusive, 8 not worse, 1 equal" in text
+    assert "Compared with `robustness.json`: 1 worse, 1 undecided, 8 not worse, 1 equal" in text
     assert "22nd of 27 (zoo)" in text
 
 

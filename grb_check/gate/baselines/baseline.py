@@ -25,12 +25,14 @@ from grb_check.gate.baselines.files import (
     write_baseline,
 )
 from grb_check.gate.baselines.joint import (
+    Group,
     JointComparison,
     ModelOnDataset,
     compare_groups,
     groups_with_entries,
     updated,
 )
+from grb_check.gate.baselines.looks import ONLY, Look
 from grb_check.gate.baselines.pairs import Pair
 
 LOSS_MARGIN: Final = 2.0  # default of the tolerated loss of accuracy, in percentage points
@@ -76,6 +78,10 @@ class Baseline:
         failures: label of a model -> why it has no figures at that revision.
         unmeasured: key of a case -> why it was not measured at that revision.
         planned: number of cases of the whole run, of which a part has that revision's entries.
+        first: repeats of the first look at a case of that revision, see `looks`; 0 for a file,
+            whose repeats are those that it has.
+        joint_looks: the look at all cases of a model and dataset; without one it is the only look,
+            at the first repeats.
     """
 
     path: Path
@@ -90,6 +96,8 @@ class Baseline:
     failures: Mapping[str, str] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
     planned: int = 0
+    first: int = 0
+    joint_looks: Mapping[ModelOnDataset, Look] = field(default_factory=dict)
 
     @property
     def tests(self) -> int:
@@ -131,8 +139,14 @@ class Baseline:
         """The significance level of the test of one case."""
         return ALPHA * (1.0 - JOINT_SHARE) / max(self.tests, 1)
 
-    def compare(self, key: str, outcome: Outcome) -> Comparison | None:
-        """Compare one case; None if this run writes the file."""
+    def compare(self, key: str, outcome: Outcome, look: Look | None = None) -> Comparison | None:
+        """Compare one case; None if this run writes the file.
+
+        Args:
+            key: of the case.
+            outcome: of this run.
+            look: at its first repeats; None for one look at all that both sides have.
+        """
         if self.writes:
             return None
         before = entry_of(outcome) if self.same else self.entries.get(key)
@@ -143,7 +157,9 @@ class Baseline:
                 text = self.unmeasured.get(key, f"not at {self.revision}: a new case")
             return Comparison(result="new", text=text, margin=self.margin)
         pair = Pair(outcome.case, before, entry_of(outcome))
-        result = compare(pair, self.margin, self.alpha)
+        if look is not None:
+            pair = pair.of_first(look.repeats)
+        result = compare(pair, self.margin, self.alpha, ONLY if look is None else look.share)
         if result.explained and is_user_test(key):  # no other test fails for its clean accuracy
             return replace(result, result="fail")
         return result
@@ -161,9 +177,13 @@ class Baseline:
             planned: the cases of the whole run, whose models and datasets share the error rate.
             explained: models and datasets with a case whose loss is one of clean accuracy.
         """
-        groups, margin, alpha = groups_with_entries(planned, self.entries), self.margin, ALPHA
-        alpha *= JOINT_SHARE
+        margin, alpha = self.margin, ALPHA * JOINT_SHARE
         of_clean = alpha * CLEAN_SHARE
+        only = Look(self.first, ONLY) if self.first else None
+        groups = {
+            group: Group(cases, self.joint_looks.get(group, only))
+            for group, cases in groups_with_entries(planned, self.entries).items()
+        }
         joint = compare_groups(self.entries, now, groups, margin=margin, alpha=alpha - of_clean)
         explained = {
             *explained,

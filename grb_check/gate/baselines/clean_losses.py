@@ -8,14 +8,14 @@ from dataclasses import replace
 from grb_check.cases.case import Case
 from grb_check.gate.baselines.compare import compare_jointly
 from grb_check.gate.baselines.files import BaselineCase
-from grb_check.gate.baselines.joint import JointComparison, ModelOnDataset, _pairs
+from grb_check.gate.baselines.joint import Group, JointComparison, ModelOnDataset, _pairs
 from grb_check.gate.baselines.pairs import why_incomparable
 
 
 def compare_clean(
     before: Mapping[str, BaselineCase],
     now: Mapping[Case, BaselineCase],
-    groups: Mapping[ModelOnDataset, int],
+    groups: Mapping[ModelOnDataset, Group],
     explained: Container[ModelOnDataset],
     *,
     margin: float,
@@ -38,7 +38,9 @@ def compare_clean(
         # Of a difficulty one stays: attacks on single nodes may have a part of its targets alone.
         usable.sort(key=lambda pair: (pair.before.targets, pair.repeats))
         levels = {pair.case.difficulty: pair.clean for pair in usable}
-        comparison = compare_jointly([*levels.values()], margin, alpha / len(pairs))
+        comparison = compare_jointly(
+            [*levels.values()], margin, alpha / len(pairs), groups[group].share
+        )
         if comparison is None:
             continue
         if group in explained and comparison.result != "fail":

@@ -23,7 +23,8 @@ from grb_check.cases.case import DIFFICULTIES, WHOLE
 from grb_check.cases.verdicts import CaseLoss, Collapses, Comparison
 from grb_check.errors import count
 from grb_check.gate.baselines.collapses import MIN_REPEATS, collapsed, more_frequent
-from grb_check.gate.baselines.comparison_words import ON_CASES, ON_REPEATS, Judge, short
+from grb_check.gate.baselines.comparison_words import MISSED, ON_CASES, ON_REPEATS, Judge, short
+from grb_check.gate.baselines.looks import ONLY
 from grb_check.gate.baselines.max_t import max_test
 from grb_check.gate.baselines.pairs import Pair, why_incomparable
 
@@ -38,19 +39,21 @@ CASES_SHARE: Final = 1 / 8
 COLLAPSES_SHARE: Final = 1 / 4
 
 
-def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
+def compare(pair: Pair, margin: float, alpha: float, share: float = ONLY) -> Comparison:
     """Compare one case.
 
     Args:
         pair: of the case.
         margin: tolerated loss of accuracy, in percentage points.
-        alpha: significance level of the test.
+        alpha: significance level of all looks at the case.
+        share: of this one, see `looks`.
     """
     why = why_incomparable(pair.before, pair.after)
     if why:
         text = f"not comparable with the baseline: {why}; --grb-update-baseline accepts it"
         return Comparison(result="incomparable", text=text, margin=margin)
-    judge, means = Judge(margin, alpha, pair.accuracy), pair.means(range(pair.repeats))
+    judge = Judge(margin, alpha * share, MISSED * share, pair.accuracy)
+    means = pair.means(range(pair.repeats))
     if pair.equal:
         return judge.equal(means, pair.repeats)
     if pair.on_targets:
@@ -105,7 +108,9 @@ def _split(
     return result if of_rest.result == "fail" else of_rest
 
 
-def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Comparison | None:
+def compare_jointly(
+    pairs: Sequence[Pair], margin: float, alpha: float, share: float = ONLY
+) -> Comparison | None:
     """Compare all comparable cases of a model and dataset; None without any.
 
     The mean loss of the cases is tested, and from `MIN_REPEATS` trainings also every single case
@@ -115,13 +120,14 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
 
     On repeats, the loss of a repeat is the mean over the cases, each weighted by the inverse of the
     variance of its losses. On targets, each target counts once, by the mean over its cases; those
-    of `full` are the same as those of the three difficulties.
+    of `full` are the same as those of the three difficulties. For `share` see `compare`.
     """
     pairs = [pair for pair in pairs if not why_incomparable(pair.before, pair.after)]
     pairs.sort(key=lambda pair: pair.case.id)
     if not pairs:
         return None
-    judge, n = Judge(margin, alpha, pairs[0].accuracy), min(pair.repeats for pair in pairs)
+    judge = Judge(margin, alpha * share, MISSED * share, pairs[0].accuracy)
+    n = min(pair.repeats for pair in pairs)
     if all(pair.on_targets for pair in pairs):
         chosen = _each_target_once(pairs)
         means = _means(chosen, range(n), [float(pair.before.targets) for pair in chosen])

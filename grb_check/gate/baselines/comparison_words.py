@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from grb_check.gate.baselines.files import Accuracy
 
 
-CONFIDENCE: Final = 0.95  # one-sided, of excluding a loss beyond the margin
+TWO_SIDED: Final = 0.975  # one-sided level of both ends of a 95 % interval
+MISSED: Final = 0.05  # error rate of excluding a loss beyond the margin, one-sided
 
 
 ON_TARGETS: Final = "t-test on targets"
@@ -49,7 +50,8 @@ class Judge:
 
     Attributes:
         margin: tolerated loss of accuracy, in points.
-        alpha: significance level.
+        alpha: significance level of showing a loss beyond the margin.
+        missed: that of excluding one.
         accuracy: that is compared.
         clean_loss: the part of the loss that is lost without attack, in points; None if unknown.
         explained: whether the tested losses are without that part, see `Comparison`.
@@ -57,6 +59,7 @@ class Judge:
 
     margin: float
     alpha: float
+    missed: float = MISSED
     accuracy: Accuracy = "attacked"
     clean_loss: float | None = None
     explained: bool = False
@@ -118,11 +121,11 @@ class Judge:
         if collapses is not None:
             text = f"{result.text}; {_collapses(collapses, test.n)}"
             result = replace(result, text=text, collapses=collapses)
-            if result.result == "pass" and collapses.after > collapses.before:
+            if result.result in ("pass", "within") and collapses.after > collapses.before:
                 return replace(result, result="inconclusive")  # the collapses are a loss as well
         if result.result != "inconclusive":
             return result
-        needed = test.repeats_needed(1.0 - self.alpha, CONFIDENCE)
+        needed = test.repeats_needed(1.0 - self.alpha, 1.0 - self.missed)
         if needed is not None and collapses is not None:  # of further repeats some collapse too
             needed = math.ceil(needed * collapses.n / test.n)
         text = f"{result.text}; {_needed(collapses.n if collapses else test.n, needed)}"
@@ -143,8 +146,9 @@ class Judge:
     ) -> Comparison:
         """Fail if a loss beyond the margin is shown, pass if it is excluded."""
         low = round(test.low(1.0 - self.alpha), 9)  # 2 is not beyond 2
-        shown, excluded = low > self.margin, test.high(CONFIDENCE) <= self.margin
-        result: ComparisonResult = "fail" if shown else "pass" if excluded else "inconclusive"
+        shown, excluded = low > self.margin, test.high(1.0 - self.missed) <= self.margin
+        open_result: ComparisonResult = "inconclusive" if test.mean > self.margin else "within"
+        result: ComparisonResult = "fail" if shown else "pass" if excluded else open_result
         tested = "the loss to the attack, " if self.explained else ""
         tested += f"{method}: "
         tested += f"mean {test.mean:.1f}, " if method == ON_CASES or self.explained else ""
@@ -167,6 +171,7 @@ class Judge:
             clean_loss=self.clean_loss,
             explained=self.explained,
             low=low,
+            interval=(round(test.low(TWO_SIDED), 9), round(test.high(TWO_SIDED), 9)),
             margin=self.margin,
             deviation=test.deviation,
             statistic=test.statistic,

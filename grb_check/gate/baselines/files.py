@@ -113,6 +113,16 @@ class BaselineCase:
         """Number of repeats."""
         return len(self.after)
 
+    def of_first(self, repeats: int) -> BaselineCase:
+        """Return the same with the first repeats alone; its time stays that of all."""
+        return replace(
+            self,
+            before=self.before[:repeats],
+            after=self.after[:repeats],
+            weights=self.weights[:repeats],
+            perturbations=self.perturbations[:repeats],
+        )
+
     @property
     def clean(self) -> tuple[float, ...]:
         """Accuracy before the attack in each repeat, in [0, 1]."""

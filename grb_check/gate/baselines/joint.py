@@ -12,6 +12,7 @@ from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
 from grb_check.gate.baselines.compare import compare_jointly
 from grb_check.gate.baselines.files import Accuracy, BaselineCase, BaselineFile
+from grb_check.gate.baselines.looks import ONLY, Look
 from grb_check.gate.baselines.pairs import Pair, why_incomparable
 
 ModelOnDataset: TypeAlias = tuple[str, str]  # label in case ids, dataset
@@ -86,10 +87,32 @@ def groups_with_entries(cases: Iterable[Case], keys: Container[str]) -> dict[Mod
     return {group: number for group, number in groups_of(every).items() if group in result}
 
 
+@dataclass(frozen=True)
+class Group:
+    """A model on a dataset.
+
+    Attributes:
+        cases: number of its cases in the whole run.
+        look: at the first repeats of its cases; None for one look at all that both sides have.
+    """
+
+    cases: int
+    look: Look | None = None
+
+    @property
+    def share(self) -> float:
+        """Share of the error rate of the look."""
+        return ONLY if self.look is None else self.look.share
+
+    def seen(self, pair: Pair) -> Pair:
+        """Return the part of a pair that is looked at."""
+        return pair if self.look is None else pair.of_first(self.look.repeats)
+
+
 def compare_groups(
     before: Mapping[str, BaselineCase],
     now: Mapping[Case, BaselineCase],
-    groups: Mapping[ModelOnDataset, int],
+    groups: Mapping[ModelOnDataset, Group],
     *,
     margin: float,
     alpha: float,
@@ -99,22 +122,22 @@ def compare_groups(
     Args:
         before: saved entries, by case id.
         now: entries of a run; their order plays no part.
-        groups: to compare, with their number of cases; those without a comparable case are left
-            out of the result.
+        groups: to compare; those without a comparable case are left out of the result.
         margin: tolerated loss of accuracy, in percentage points.
         alpha: family-wise error rate of all groups (Bonferroni).
     """
     pairs = _pairs(before, now, groups)
     share = alpha / max(len(pairs), 1)
     result = {
-        group: compare_jointly(group_pairs, margin, share) for group, group_pairs in pairs.items()
+        group: compare_jointly(group_pairs, margin, share, groups[group].share)
+        for group, group_pairs in pairs.items()
     }
     return tuple(
         JointComparison(
             model=group[0],
             dataset=group[1],
             compared=sum(not why_incomparable(pair.before, pair.after) for pair in pairs[group]),
-            cases=groups[group],
+            cases=groups[group].cases,
             comparison=comparison,
         )
         for group, comparison in result.items()
@@ -125,14 +148,15 @@ def compare_groups(
 def _pairs(
     before: Mapping[str, BaselineCase],
     now: Mapping[Case, BaselineCase],
-    groups: Iterable[ModelOnDataset],
+    groups: Mapping[ModelOnDataset, Group],
 ) -> dict[ModelOnDataset, list[Pair]]:
     """The cases of each group that both have, in their order."""
     pairs: dict[ModelOnDataset, list[Pair]] = {group: [] for group in groups}
     for case in sorted(now, key=lambda case: case.order):
         was = before.get(case.id)
         if was is not None and (case.model, case.dataset) in pairs:
-            pairs[case.model, case.dataset].append(Pair(case, was, now[case]))
+            group = (case.model, case.dataset)
+            pairs[group].append(groups[group].seen(Pair(case, was, now[case])))
     return pairs
 
 

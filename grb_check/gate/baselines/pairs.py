@@ -33,6 +33,11 @@ class Pair:
     after: BaselineCase
     accuracy: Accuracy = "attacked"
 
+    def of_first(self, repeats: int) -> Pair:
+        """Return the same with the first repeats alone."""
+        before, after = self.before.of_first(repeats), self.after.of_first(repeats)
+        return replace(self, before=before, after=after)
+
     @property
     def name(self) -> str:
         """The id of the case; without attack that of the targets."""

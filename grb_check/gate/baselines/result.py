@@ -15,11 +15,11 @@ from grb_check.files.outputs import reason, shown
 from grb_check.gate.baselines.baseline import REPEATS, Baseline, key_of
 from grb_check.gate.baselines.environment_notes import environment_notes
 from grb_check.gate.baselines.files import BaselineCase, entry_of, is_user_test
-from grb_check.gate.baselines.joint import (
-    JointComparison,
-)
+from grb_check.gate.baselines.joint import JointComparison, ModelOnDataset
+from grb_check.gate.baselines.looks import MOST, OF_ALL_CASES, in_doubt
 from grb_check.gate.baselines.uncompared import uncompared, without_figures
 
+OPEN: Final = "inconclusive"
 FEW: Final = 10  # repeats; with fewer, a loss of 3 points of a trained model is often missed
 
 
@@ -61,6 +61,7 @@ def baseline_result(
     rows: Sequence[CaseRecord],
     planned: Sequence[Case],
     environment: Mapping[str, str],
+    further: Mapping[Case, BaselineCase],
     *,
     cut_short: bool,
     shard: Shard | None,
@@ -72,6 +73,7 @@ def baseline_result(
         rows: of the cases that were reported.
         planned: the cases of the whole run.
         environment: versions of packages, and the processor, by name.
+        further: entries of cases that were measured in more repeats.
         cut_short: whether the run stopped before its end.
         shard: the part of a run that this is; None for a whole run.
     """
@@ -84,6 +86,7 @@ def baseline_result(
     unused = tuple(key for key in baseline.unused(keys) if not is_user_test(key))
     few = [] if baseline.revision else _few_repeats(baseline.entries)
     notes = [*_nothing_judged(rows), *_unmeasured(baseline), *few, *baseline.notes]
+    notes += [] if baseline.revision else _undecided(rows)
     notes += environment_notes(baseline, rows, environment)
     if unused and not baseline.revision:
         some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
@@ -96,13 +99,9 @@ def baseline_result(
             f"no joint verdict on all cases: this is part {shard}; python -m grb_check merge gives "
             f"one"
         )
-    now = entries_of(rows) if shard is None else {}
-    explained = {
-        (row.case.model, row.case.dataset)
-        for row in rows
-        if row.comparison is not None and row.comparison.explained and is_node_id(row.node_id)
-    }
-    joint = baseline.compare_jointly(now, planned, explained)
+    now = {**entries_of(rows), **further} if shard is None else {}
+    joint = baseline.compare_jointly(now, planned, explained_by(rows))
+    notes += _not_looked_at_again(baseline, joint)
     joint += without_figures(baseline, rows, planned)
     if shard is None and (baseline.entries or not baseline.revision):  # else every model is new
         joint += uncompared(baseline, rows, planned)
@@ -112,6 +111,15 @@ def baseline_result(
         unused=unused,
         notes=tuple(notes),
     )
+
+
+def explained_by(rows: Sequence[CaseRecord]) -> set[ModelOnDataset]:
+    """Return the models and datasets with a case whose loss is one of clean accuracy."""
+    return {
+        (row.case.model, row.case.dataset)
+        for row in rows
+        if row.comparison is not None and row.comparison.explained and is_node_id(row.node_id)
+    }
 
 
 def entries_of(rows: Sequence[CaseRecord]) -> dict[Case, BaselineCase]:
@@ -134,6 +142,30 @@ def _unmeasured(baseline: Baseline) -> list[str]:
     """Return a note if cases could not be measured at the base."""
     reasons = list(baseline.unmeasured.values())
     return [f"{count(len(reasons), 'case')} {reasons[0]}"] if reasons else []
+
+
+def _not_looked_at_again(baseline: Baseline, joint: Sequence[JointComparison]) -> list[str]:
+    """Return a note if all cases are in doubt, in a run of parts that are not measured again."""
+    doubtful = any(
+        loss.accuracy == "attacked" and in_doubt(loss.comparison, OF_ALL_CASES) for loss in joint
+    )
+    if not doubtful or not baseline.first or baseline.joint_looks:
+        return []
+    return [
+        f"all cases together were compared in their first {baseline.first} repeats, which did not "
+        f"decide it; a run that is not divided measures further ones"
+    ]
+
+
+def _undecided(rows: Sequence[CaseRecord]) -> list[str]:
+    """Return a note if cases are in doubt that a file cannot decide."""
+    open_cases = [row for row in rows if row.comparison and row.comparison.result == OPEN]
+    if not open_cases:
+        return []
+    return [
+        f"{count(len(open_cases), 'case')} undecided: the file has the repeats that it has; "
+        f"--grb-base measures both sides in further ones until it is decided, up to {MOST}"
+    ]
 
 
 def _few_repeats(entries: Mapping[str, BaselineCase]) -> list[str]:

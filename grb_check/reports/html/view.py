@@ -29,7 +29,7 @@ from grb_check.reports.plain import clipped, percent
 from grb_check.settings.options import describe_given
 
 BOXED: Final = 12  # failures shown with all their details; the others have a row in a table
-FINE: Final = ("pass", "equal")  # results of a comparison with the baseline
+FINE: Final = ("pass", "within", "equal")  # results of a comparison with the baseline
 SETTING: Final = 1200  # characters shown of a setting
 ON_THE_LEFT: Final = ("difficulty", "attack")  # of the table of all cases, as one
 _SETTINGS: Final = (  # on the page, besides limits
@@ -273,7 +273,7 @@ def _baseline_tile(digest: Digest) -> list[Tile]:
     if not results:
         return []
     unsure = results.count("inconclusive")
-    note = f"of {count(len(results), 'case')}{f', {unsure} inconclusive' if unsure else ''}"
+    note = f"of {count(len(results), 'case')}{f', {unsure} undecided' if unsure else ''}"
     return [Tile("Worse than baseline", str(results.count("fail")), note)]
 
 

@@ -77,13 +77,19 @@ def test_other_weights_make_repeats_the_unit() -> None:
 
 
 def test_a_loss_within_the_margin_passes_if_a_larger_one_is_excluded() -> None:
-    """It is inconclusive if the repeats vary too much to exclude it."""
+    """It is within the margin, or undecided beyond it, if the repeats vary too much for that."""
     near = [value - 0.01 for value in STEADY]
     after = accuracies(near[::-1], name="v")
     assert compare(pair(accuracies(STEADY), after), 2.0, 0.01).result == "pass"
-    wild = accuracies([0.4, 0.6, 0.45, 0.55, 0.4, 0.6, 0.45, 0.55], name="v")
+    swings = [0.4, 0.6, 0.45, 0.55, 0.4, 0.6, 0.45, 0.55]
+    wild = accuracies([STEADY[0] - 0.5 + swing for swing in swings], name="v")
     comparison = compare(pair(accuracies(STEADY), wild), 2.0, 0.01)
+    assert (comparison.result, comparison.repeats_needed) == ("within", None)
+    worse = accuracies([STEADY[0] - 0.53 + swing for swing in swings], name="v")
+    comparison = compare(pair(accuracies(STEADY), worse), 2.0, 0.01)
     assert comparison.result == "inconclusive"
+    assert comparison.interval is not None
+    assert comparison.interval[0] < comparison.loss < comparison.interval[1]
     assert comparison.repeats_needed is not None
     assert comparison.repeats_needed > 8
     assert f"about {comparison.repeats_needed} would with 80 % probability" in comparison.text

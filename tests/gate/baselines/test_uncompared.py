@@ -73,7 +73,7 @@ def run(
     planned = cases_of(models, list(graphs), attacks)
     rows = [row(baseline, case, graphs[case.dataset]) for case in planned if selected in case.id]
     rows += [row(baseline, planned[0], node_id=user_test) for user_test in own]
-    return baseline_result(baseline, rows, planned, ENVIRONMENT, cut_short=False, shard=shard)
+    return baseline_result(baseline, rows, planned, ENVIRONMENT, {}, cut_short=False, shard=shard)
 
 
 def attacked(result: BaselineResult) -> list[JointComparison]:
@@ -208,11 +208,11 @@ def test_users_own_tests_count_for_the_whole_run(path: Path) -> None:
     mine = "test_own.py::test_mine"
     baseline = open_baseline(path, 2.0, "", update=True)
     rows = [row(baseline, Case("a", "easy", "injection", "rnd"), node_id=mine)]
-    baseline_result(baseline, rows, [], ENVIRONMENT, cut_short=False, shard=None)
+    baseline_result(baseline, rows, [], ENVIRONMENT, {}, cut_short=False, shard=None)
     for name, fails in ((mine, []), ("test_own.py::test_renamed", ["a"])):
         baseline = open_baseline(path, 2.0, "", update=False)
         rows = [row(baseline, Case("a", "easy", "injection", "rnd"), node_id=name)]
-        result = baseline_result(baseline, rows, [], ENVIRONMENT, cut_short=False, shard=None)
+        result = baseline_result(baseline, rows, [], ENVIRONMENT, {}, cut_short=False, shard=None)
         assert not is_node_id(name)
         assert failures(result) == fails
         assert all("1 of the repository's own tests" in x.comparison.text for x in result.joint)
