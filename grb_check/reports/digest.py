@@ -27,6 +27,7 @@ from grb_check.reports.case_line import (
     _first,
     _status,
 )
+from grb_check.reports.levels import Level, levels
 from grb_check.reports.plain import enumerated
 from grb_check.reports.record import BaselineRecord, RunRecord, ShardRecord
 from grb_check.reports.summary import Summary, summary_of
@@ -182,6 +183,30 @@ class Digest:
     def green(self) -> bool:
         """Whether something ran and nothing failed."""
         return bool(self.lines) and not self.bad and not self.unknown and not self.further
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The level of each model on each dataset."""
+        return tuple(levels(self.record))
+
+    @property
+    def leads(self) -> list[tuple[str, bool]]:
+        """What was found of each model, in a line, and whether a green sign may stand there."""
+        several = len({(level.model, level.dataset) for level in self.levels}) > 1
+        return [
+            (
+                f"{level.model} on {level.dataset}: {level.text}" if several else level.text,
+                level.good,
+            )
+            for level in self.levels
+        ]
+
+    @property
+    def sign(self) -> str:
+        """`fail`; `pass` if every model is on a good level; else `plain`: the gate let it pass."""
+        if not self.green:
+            return "fail"
+        return "pass" if self.levels and all(level.good for level in self.levels) else "plain"
 
     @property
     def headline(self) -> str:

@@ -47,6 +47,7 @@ SIGNS: Final = {
     "measured": " ·",
     "pass": "",
 }
+_LEVEL_SIGNS: Final = {"fail": "❌ ", "pass": "✅ ", "plain": ""}
 _RESULTS: Final = {
     "fail": "worse",
     "inconclusive": "undecided",
@@ -148,8 +149,12 @@ def _parts(digest: Digest) -> list[Section]:
 
 def _head(digest: Digest) -> Section:
     models = list(dict.fromkeys(model for model, _ in digest.groups if model))
-    sign = "✅" if digest.green else "❌"
-    lines = [f"## {sign} Graph robustness: {digest.headline}", ""]
+    leads = [text for text, _ in digest.leads]
+    title = leads[0] if len(leads) == 1 else "Graph robustness"
+    lines = [f"## {_LEVEL_SIGNS[digest.sign]}{title}", ""]
+    lines += [f"- {span(text)}" for text in leads * (len(leads) > 1)]
+    lines += [""] * (len(leads) > 1)
+    lines += [digest.headline if digest.green else f"**Failed:** {digest.headline}", ""]
     if digest.name:
         lines += [f"Run: {span(digest.name)}", ""]
     if digest.shard is not None:

@@ -111,6 +111,7 @@ def suite_properties(digest: Digest) -> dict[str, str]:
         properties[f"grb.curve.{name}"] = curve_points(curve)
     properties |= lowest_properties(result.lowest, result.delta)
     properties |= {f"grb.conclusion.{n}": text for n, text in enumerate(conclusions(record))}
+    properties |= {f"grb.level.{n}": text for n, (text, _) in enumerate(digest.leads)}
     audits = audit_conclusions(record)
     properties |= {f"grb.audit.{n}": conclusion.text for n, conclusion in enumerate(audits)}
     for suffix, models in (

@@ -126,6 +126,8 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
     """One table for each model and dataset, then what concerns all of them."""
     record = digest.record
     out.section("graph robustness")
+    for text, good in digest.leads:
+        out.write_line(text, bold=True, **({"green": True} if good else {"yellow": True}))
     back = {row.node_id for row in record.cases}
     for (model, dataset), every in digest.groups.items():
         lines = [line for line in every if line.row.node_id in back]

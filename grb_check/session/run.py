@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -20,6 +20,7 @@ from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
 from grb_check.session.pytest_private import is_controller, is_worker, say
 from grb_check.session.running import CaseRunner
+from grb_check.session.stopping import stop_on_sigterm
 from grb_check.settings.options import COMMAND_LINE
 
 
@@ -48,6 +49,8 @@ class Run:
         self._hooks = PluginHooks(config)
         self.cases = 1
         self._ending: ending.Ending | None = None
+        self._undo_sigterm: Callable[[], None] = lambda: None
+        self._stopped = False
 
     def start(self) -> None:
         """Check models and data before any test runs.
@@ -62,6 +65,7 @@ class Run:
             )
         if is_worker(self._config) or self._config.option.collectonly:
             return
+        self._undo_sigterm = stop_on_sigterm()
         settings = self.plan.settings
         requested = self.plan.cases.cases or settings.origins["grb_base"] == COMMAND_LINE
         if settings.base is not None and requested and is_controller(self._config):
@@ -152,6 +156,7 @@ class Run:
         if self._config.option.collectonly:
             return
         rows = self.expected_cases.rows
+        self._stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
         measured = self.runner.environment if rows else {}
         if rows and not ending.ended_early(session) and not self.expected_cases.missing:
             self.runner.look_at_all(rows)
@@ -181,6 +186,12 @@ class Run:
             )
         if self._ending is not None:
             ending.summarise(reporter, self._ending)
+        store = self.plan.settings.execution.store
+        store = self.plan.settings.execution.store
+        if self._stopped and self.expected_cases.missing and store is not None:
+            reporter.write_line(
+                "grb: stopped; the same command with --grb-resume goes on where it was", yellow=True
+            )
         for line in self._hooks.failures:
             reporter.write_line(f"grb: {line}", red=True)
 
@@ -189,3 +200,4 @@ class Run:
         if self._ending is not None and in_github_actions(os.environ):
             say(self._config, annotation_lines(self._ending.digest))
         self.runner.close()
+        self._undo_sigterm()

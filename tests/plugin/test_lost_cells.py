@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from plugin_names import IDS, QUICK
 
 # Without models and torch in the workers: it is about what reaches the main process.
 CONFTEST = """
-import os, signal
+import os, signal, time
 import numpy
 import pytest
 from grb_check.cases.verdicts import Verdict
@@ -30,6 +32,9 @@ def grb_verdict(grb_case, request):
         os.kill(os.getpid(), signal.SIGKILL)
     if "numpy" in how:
         request.node.user_properties.append(("mine", numpy.float64(1.5)))
+    if "terminate" in how:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
     if "interrupt" in how:
         raise KeyboardInterrupt
     return verdict("injection fails" not in how, "drop 30% > limit 10%")
@@ -124,3 +129,14 @@ def test_an_interrupted_run_is_2(project: pytest.Pytester, run: Any) -> None:
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert missing(project) == list(IDS)
     assert named(result) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself SIGTERM there")
+def test_a_job_that_is_ended_reports_what_is_done(project: pytest.Pytester, run: Any) -> None:
+    """As with Ctrl-C; and says how to go on."""
+    result = run("terminate", "--grb-json=out.json", "--grb-markdown=out.md", no_reraise_ctrlc=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert missing(project) == list(IDS)
+    assert (project.path / "out.md").exists()
+    result.stdout.fnmatch_lines(["grb: stopped; the same command with --grb-resume goes on *"])
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from outcome_factory import outcome
+from outcome_factory import finding, outcome
 from record_factory import entry, record, run_record
 
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome, Reference
+from grb_check.cases.suites import SUITES
 from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.files import shipped_board
 from grb_check.reports.columns import notes
@@ -17,10 +18,15 @@ from grb_check.reports.conclusion import conclusions
 
 
 def made(
-    level: str, attack: str, attacked: float, clean: float = 0.8, best: str = "shield"
+    level: str,
+    attack: str,
+    attacked: float,
+    clean: float = 0.8,
+    best: str = "shield",
+    scenario: str = "injection",
 ) -> Outcome:
     """A case of which 0.6 of a perceptron, 0.4 of a GCN and 0.7 of the best model are left."""
-    case = Case("synthetic-cora", level, "injection", attack)
+    case = Case("synthetic-cora", level, scenario, attack)
     case_outcome = outcome(
         [(clean, attacked)] * 2, [(0.8, 0.4)] * 2, case, "net", mlp=[(0.6, 0.6)] * 2
     )
@@ -48,9 +54,9 @@ def test_the_strongest_attack_of_each_difficulty_counts() -> None:
     """Who knows a model may also use the attacks that do not need that."""
     (text,) = told(*BLACK_BOX, *ADAPTIVE)
     assert text == (
-        "net keeps 41 to 48 % against attackers who do not know it and 8 to 41 % against those who "
-        "do; on average a model without the graph keeps 60 %, an undefended GCN 40 %, the most "
-        "robust known (shield) 70 %. It would do better without the graph."
+        "net keeps on average 44 and 24 % under these attacks, by attackers who do not know it and "
+        "by those who do; a model without the graph keeps 60 %, an undefended GCN 40 %, the most "
+        "robust known (shield) 70 %."
     )
 
 
@@ -59,7 +65,8 @@ def test_a_reference_that_has_learned_nothing_is_no_yardstick() -> None:
     case = Case("molecules", "full", "modification", "prbcd")
     case_outcome = replace(outcome([(0.86, 0.6)], [(0.43, 0.4)], case, "net"), majority=0.57)
     assert told(case_outcome) == [
-        "net keeps 60 % against attackers who do not know it; no other model has learned the data."
+        "net keeps 60 % under these attacks, by attackers who do not know it; no other model has "
+        "learned the data."
     ]
     (note,) = notes(run_record(record([entry(case, case_outcome, Gate(max_drop=1.0))])).cases, 1)
     assert note.startswith("molecules/full: clean accuracy of GCN 43.0%, and of the most frequent")
@@ -68,8 +75,11 @@ def test_a_reference_that_has_learned_nothing_is_no_yardstick() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "beginning"),
     [
-        (BLACK_BOX, "net keeps 41 to 48 % against attackers who do not know it; on average a"),
-        (ADAPTIVE[:1], "net keeps 8 % against attackers who know it; a model without the graph"),
+        (
+            BLACK_BOX,
+            "net keeps on average 44 % under these attacks, by attackers who do not know",
+        ),
+        (ADAPTIVE[:1], "net keeps 8 % under these attacks, by attackers who know it; a model"),
         (
             (made("easy", "pgd", 0.2, clean=0.3),),
             "net classifies only 30% correctly without an attack: too few to lose any.",
@@ -91,20 +101,32 @@ def test_what_is_not_known_is_not_told() -> None:
 
 
 def test_a_model_on_the_shipped_graph_has_a_rank() -> None:
-    """Among the defences of the leaderboard that comes along, under the attacks that both have."""
+    """If all cases of the suite smoke were measured, and no diagnostic doubts an attack."""
     board = shipped_board("synthetic-cora")
     assert board is not None
 
-    def rank(attacked: float) -> str:
-        cases = [made(level, "rnd", attacked, max(attacked, 0.8)) for level in ("easy", "hard")]
-        (text,) = told(
-            *(replace(case_outcome, dataset=board.fingerprint) for case_outcome in cases)
-        )
+    def cases(attacked: float) -> list[Outcome]:
+        suite = SUITES["smoke"]
+        made_cases = [
+            made(level, attack, attacked, max(attacked, 0.8), scenario=scenario)
+            for level in suite.difficulties
+            for scenario, attack in suite.attacks
+        ]
+        return [replace(case_outcome, dataset=board.fingerprint) for case_outcome in made_cases]
+
+    def rank(outcomes: list[Outcome]) -> str:
+        (text,) = told(*outcomes)
         return text.partition("70 %.")[2].strip()
 
     last = len(board.defences) + 1
-    assert rank(1.0) == f"1st of {last} on the shipped leaderboard."
-    assert rank(0.02).startswith(f"{last}th of {last} on the shipped leaderboard.")
+    assert rank(cases(1.0)) == f"1st of {last} on the shipped leaderboard."
+    assert rank(cases(0.02)).startswith(f"{last}th of {last} on the shipped leaderboard.")
+    assert rank(cases(1.0)[1:]) == "Rank: needs all 18 cases of the suite smoke."
+    doubted, *others = cases(1.0)
+    found = (finding("wrong-gradient", 0.9),)
+    repeats = tuple(replace(repeat, diagnostics=found) for repeat in doubted.repeats)
+    doubted = replace(doubted, repeats=repeats)
+    assert rank([doubted, *others]) == "Rank: none, since diagnostics doubt an attack."
     assert shipped_board("../shipped/synthetic-cora") is None
 
 

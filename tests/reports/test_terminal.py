@@ -79,6 +79,7 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
     )
     assert lines == [
         "== graph robustness",
+        "Not judged: it classifies only 63% correctly without an attack",
         "mypkg:build on synthetic-cora (made for tests)",
         "  difficulty  attack             clean  attacked   drop          limit  undefended  "
         "verdict",

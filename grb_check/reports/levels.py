@@ -1,0 +1,241 @@
+"""What a run found of each model, as one of five levels (docs/explanation/levels.md).
+
+A model is on a level if its repeats show that it is above what bounds the level from below. Where
+they do not, the lower one counts: a level is never kinder than what was found.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from grb_check.attacks.names import WORST, base_name
+from grb_check.attacks.scenarios import POISONING
+from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import case_of, is_node_id
+from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
+from grb_check.errors import count
+from grb_check.files.text import fit
+from grb_check.gate.drop_interval import ONE_REPEAT_FREEDOM, ONE_REPEAT_SCALE
+from grb_check.reports.plain import enumerated
+from grb_check.reports.record import RunRecord
+
+NEAR: Final = 0.05  # of accuracy below the most robust known model
+GOOD: Final = 4  # the lowest level of a model that withstood more than an undefended one
+TITLES: Final = {
+    3: "No more robust than an undefended model",
+    4: "More robust than an undefended model",
+    5: "Near the most robust known model",
+}
+KNOWING: Final = "know it"
+_TAIL: Final = 0.975  # of the two-sided 95 % interval
+
+Attacks = Mapping[str, Sequence[Outcome]]  # difficulty -> the attacks of some attackers
+
+
+@dataclass(frozen=True)
+class Level:
+    """What was found of a model on a dataset.
+
+    Attributes:
+        model: its name.
+        dataset: name.
+        rank: from 1 to 5, the best; 0 if nothing can be said.
+        text: one line, with the figures that make it.
+        certain: whether both kinds of attackers were tried, all cases came back, and no diagnostic
+            doubts an attack.
+    """
+
+    model: str
+    dataset: str
+    rank: int
+    text: str
+    certain: bool = False
+
+    @property
+    def good(self) -> bool:
+        """Whether a green sign may stand beside it."""
+        return self.rank >= GOOD and self.certain
+
+
+@dataclass(frozen=True)
+class Side:
+    """Attackers who know as much, and what they left.
+
+    Attributes:
+        who: `attackers who ...`.
+        attacks: by difficulty.
+        rank: of the level if the model falls to them.
+    """
+
+    who: str
+    attacks: Attacks
+    rank: int
+
+    @property
+    def strongest(self) -> list[Outcome]:
+        """The attack of each difficulty that leaves least."""
+        return [min(level, key=lambda outcome: outcome.attacked) for level in self.attacks.values()]
+
+
+def levels(record: RunRecord) -> list[Level]:
+    """Return the level of each model on each dataset, in the order of the cases."""
+    groups: dict[tuple[str, str], list[CaseRecord]] = {}
+    for row in counted(record.cases):
+        assert row.outcome is not None
+        groups.setdefault((row.outcome.model, row.case.dataset), []).append(row)
+    return [
+        _level(model, dataset, rows, _lacks(record, rows))
+        for (model, dataset), rows in groups.items()
+    ]
+
+
+def counted(rows: Sequence[CaseRecord]) -> list[CaseRecord]:
+    """Return the built-in cases that have figures, without `worst`, which is made of others."""
+    return [
+        row
+        for row in rows
+        if row.outcome is not None
+        and is_node_id(row.node_id)
+        and base_name(row.case.attack) != WORST
+    ]
+
+
+def sides_of(outcomes: Sequence[Outcome]) -> list[Side]:
+    """Return who attacked: those who know a model may use the attacks that do not need that."""
+    poisoning = [outcome for outcome in outcomes if outcome.case.scenario == POISONING]
+    evasion = [outcome for outcome in outcomes if outcome.case.scenario != POISONING]
+    unknown = [outcome for outcome in evasion if not outcome.adaptive]
+    known = evasion if len(unknown) < len(evasion) else []
+    sides = (
+        Side("do not know it", by_level(unknown), 1),
+        Side(KNOWING, by_level(known), 2),
+        Side("change what it is trained on", by_level(poisoning), 2),
+    )
+    return [side for side in sides if side.attacks]
+
+
+def by_level(outcomes: Sequence[Outcome]) -> Attacks:
+    """Return outcomes by difficulty."""
+    result: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        result.setdefault(outcome.case.difficulty, []).append(outcome)
+    return result
+
+
+def range_of(outcomes: Sequence[Outcome], left: Callable[[Outcome], float]) -> str:
+    """Return `41 to 48 %`: the least and the most that is left, over the difficulties."""
+    figures = [round(100 * left(outcome)) for outcome in outcomes]
+    least, most = min(figures), max(figures)
+    return f"{least} %" if least == most else f"{least} to {most} %"
+
+
+def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence[str]) -> Level:
+    outcomes = [row.outcome for row in rows if row.outcome is not None]
+    sides = sides_of(outcomes)
+    why = _why_not_judged(rows, outcomes)
+    if why:
+        return Level(fit(model), dataset, 0, f"Not judged: {why}")
+    rank, side = min(
+        ((_rank(side), side) for side in sides),
+        key=lambda pair: (pair[0], statistics.fmean(map(_attacked, pair[1].strongest))),
+    )
+    adaptive = any(outcome.adaptive for outcome in outcomes)
+    title = TITLES.get(rank, f"Falls to attackers who {side.who}")
+    title += f" against attackers who {side.who}" * (rank in TITLES and not adaptive)
+    attacks = len({(outcome.case.scenario, outcome.case.attack) for outcome in outcomes})
+    left = f"{range_of(side.strongest, _attacked)} left under {count(attacks, 'attack')}"
+    remarks = [f"{title}: {left}", _beside(rank, side)]
+    if not adaptive:
+        remarks.append("nobody who knows it attacked")
+    findings = sorted({finding.name for outcome in outcomes for finding in outcome.findings})
+    if findings:
+        remarks.append(f"diagnostics doubt the attacks: {enumerated(findings)}")
+    certain = adaptive and not findings and not lacks
+    return Level(fit(model), dataset, rank, fit("; ".join([*remarks, *lacks])), certain)
+
+
+def _why_not_judged(rows: Sequence[CaseRecord], outcomes: Sequence[Outcome]) -> str:
+    if any(row.below_floor for row in rows):
+        clean = statistics.fmean(outcome.clean for outcome in outcomes)
+        return f"it classifies only {clean:.0%} correctly without an attack"
+    known = all(
+        outcome.no_graph is not None or outcome.has_learned(MAIN_REFERENCE) for outcome in outcomes
+    )
+    return "" if known else "no other model has learned the data"
+
+
+def _rank(side: Side) -> int:
+    strongest = side.strongest
+    if all(outcome.no_graph is not None for outcome in strongest) and not _above(
+        strongest, lambda outcome: outcome.no_graph or 0.0
+    ):
+        return side.rank
+    learned = all(outcome.has_learned(MAIN_REFERENCE) for outcome in strongest)
+    if not learned or not _above(strongest, lambda outcome: outcome.reference_attacked):
+        return 3
+    best = all(outcome.most_robust is not None for outcome in strongest)
+    return 5 if best and _above(strongest, lambda outcome: _best(outcome) - NEAR) else 4
+
+
+def _above(strongest: Sequence[Outcome], mark: Callable[[Outcome], float]) -> bool:
+    """Whether the mean over the difficulties is above that of a mark, by its 95 % interval."""
+    from scipy.special import stdtrit
+
+    repeats = min(len(outcome.repeats) for outcome in strongest)
+    excess = [
+        statistics.fmean(
+            outcome.repeats[repeat].victim.attacked - mark(outcome) for outcome in strongest
+        )
+        for repeat in range(repeats)
+    ]
+    freedom, variance = repeats - 1.0, 0.0
+    if repeats > 1:
+        variance = statistics.variance(excess)
+    else:
+        freedom = ONE_REPEAT_FREEDOM
+        variance = ONE_REPEAT_SCALE * statistics.fmean(
+            outcome.attacked * (1 - outcome.attacked) / outcome.targets for outcome in strongest
+        )
+    width = float(stdtrit(freedom, _TAIL)) * math.sqrt(variance / repeats)
+    return statistics.fmean(excess) - width > 0.0
+
+
+def _attacked(outcome: Outcome) -> float:
+    return outcome.attacked
+
+
+def _best(outcome: Outcome) -> float:
+    return outcome.most_robust[1] if outcome.most_robust is not None else 0.0
+
+
+def _beside(rank: int, side: Side) -> str:
+    """The model that the level compares with, and what is left of it."""
+    strongest = side.strongest
+    if rank not in TITLES:
+        return f"a model without the graph keeps {range_of(strongest, _no_graph)}"
+    if rank == max(TITLES):
+        return f"that keeps {range_of(strongest, _best)}"
+    if all(outcome.has_learned(MAIN_REFERENCE) for outcome in strongest):
+        gcn = range_of(strongest, lambda outcome: outcome.reference_attacked)
+        return f"an undefended GCN keeps {gcn}"
+    return f"a model without the graph keeps {range_of(strongest, _no_graph)}"
+
+
+def _no_graph(outcome: Outcome) -> float:
+    return outcome.no_graph or 0.0
+
+
+def _lacks(record: RunRecord, rows: Sequence[CaseRecord]) -> list[str]:
+    """What of the run is not there: cases without figures, and other parts."""
+    group = (rows[0].case.model, rows[0].case.dataset)
+    named = [case for case in map(case_of, record.missing) if case is not None]
+    failed = [row.case for row in record.cases if row.outcome is None and is_node_id(row.node_id)]
+    lost = sum((case.model, case.dataset) == group for case in {*named, *failed})
+    result = [f"{count(lost, 'case')} without figures may hold stronger attacks"] if lost else []
+    if record.shard is not None:
+        result.append(f"part {record.shard.index} of {record.shard.count} of the run")
+    return result

@@ -1,0 +1,151 @@
+"""Levels: what a run found of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from outcome_factory import finding, outcome
+from record_factory import entry, record, run_record
+
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Outcome, Reference
+from grb_check.gate.limits import Gate
+from grb_check.reports.digest import digest
+from grb_check.reports.levels import Level, levels
+
+NO_GRAPH, GCN, BEST = 0.6, 0.4, 0.8
+TITLES = ("Falls to", "Falls to", "No more robust", "More robust", "Near the most robust known")
+
+
+def made(attack: str, attacked: tuple[float, ...], *, no_graph: float = NO_GRAPH) -> Outcome:
+    """A case that leaves so much in each repeat, beside a model without the graph and a GCN."""
+    case = Case("cora", "easy", "injection", attack)
+    count = len(attacked)
+    case_outcome = outcome(
+        [(0.9, value) for value in attacked],
+        [(0.8, GCN)] * count,
+        case,
+        "net",
+        mlp=[(max(no_graph, 0.3), no_graph)] * count,
+    )
+    if "white-box" in attack:
+        repeats = tuple(replace(repeat, method="adaptive") for repeat in case_outcome.repeats)
+        case_outcome = replace(case_outcome, repeats=repeats)
+    best = {"shield": Reference(clean=(0.9,), attacked=(BEST,))}
+    return replace(case_outcome, shipped=best)
+
+
+def level_of(*outcomes: Outcome, missing: tuple[str, ...] = ()) -> Level:
+    cases = [entry(o.case, o, Gate(max_drop=1.0, min_clean=0.0)) for o in outcomes]
+    (level,) = levels(run_record(record(cases, missing=missing)))
+    return level
+
+
+def both(attacked: tuple[float, ...], **marks: float) -> tuple[Outcome, Outcome]:
+    return made("pgd", (0.85,) * 3, **marks), made("pgd+white-box", attacked, **marks)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "rank", "text"),
+    [
+        (
+            (made("pgd", (0.5,) * 3), made("pgd+white-box", (0.1,) * 3)),
+            1,
+            "Falls to attackers who do not know it: 50 % left under 2 attacks; a model without the "
+            "graph keeps 60 %",
+        ),
+        (
+            both((0.1,) * 3),
+            2,
+            "Falls to attackers who know it: 10 % left under 2 attacks; a model without the graph "
+            "keeps 60 %",
+        ),
+        (
+            both((0.38,) * 3, no_graph=0.3),
+            3,
+            "No more robust than an undefended model: 38 % left under 2 attacks; an undefended GCN "
+            "keeps 40 %",
+        ),
+        (
+            both((0.7, 0.69, 0.71)),
+            4,
+            "More robust than an undefended model: 70 % left under 2 attacks; an undefended GCN "
+            "keeps 40 %",
+        ),
+        (
+            both((0.78, 0.79, 0.78)),
+            5,
+            "Near the most robust known model: 78 % left under 2 attacks; that keeps 80 %",
+        ),
+        (
+            (made("pgd", (0.7,) * 3),),
+            4,
+            "More robust than an undefended model against attackers who do not know it: 70 % left "
+            "under 1 attack; an undefended GCN keeps 40 %; nobody who knows it attacked",
+        ),
+    ],
+)
+def test_levels_and_the_figures_that_make_them(
+    outcomes: tuple[Outcome, ...], rank: int, text: str
+) -> None:
+    """The worst kind of attackers counts."""
+    level = level_of(*outcomes)
+    assert (level.rank, level.text) == (rank, text)
+    assert level.good == (rank >= 4 and len(outcomes) == 2)
+
+
+def test_what_the_repeats_do_not_show_counts_as_the_lower_level() -> None:
+    """A mean above the model without the graph is not enough."""
+    assert level_of(*both((0.75, 0.45, 0.65))).rank == 2
+    assert level_of(*both((0.62, 0.615, 0.62))).rank == 4
+
+
+@given(values=st.lists(st.integers(0, 100), min_size=3, max_size=3), worse=st.integers(0, 100))
+def test_a_stronger_attack_raises_no_level(values: list[int], worse: int) -> None:
+    """Nor does an attack that leaves more lower it."""
+    shares = tuple(value / 100 for value in values)
+    alone = level_of(*both(shares)).rank
+    other = made("tdgia+white-box", tuple(max(0.0, share - worse / 100) for share in shares))
+    assert level_of(*both(shares), other).rank <= alone or worse == 0
+
+
+def test_what_weakens_a_level_is_part_of_it() -> None:
+    """Findings, and cases without figures; no green sign stands beside such a level."""
+    black_box, known = both((0.79,) * 3)
+    found = tuple(
+        replace(repeat, diagnostics=(finding("no-gradient", 0.9),)) for repeat in known.repeats
+    )
+    level = level_of(black_box, replace(known, repeats=found))
+    assert level.text.endswith("; diagnostics doubt the attacks: no-gradient")
+    assert (level.rank, level.good) == (5, False)
+    level = level_of(black_box, known, missing=("grb::cora::test_attack[easy/injection/agia]",))
+    assert level.text.endswith("; 1 case without figures may hold stronger attacks")
+    assert not level.good
+
+
+@pytest.mark.parametrize(("attacked", "sign"), [((0.1,) * 3, "plain"), ((0.79,) * 3, "pass")])
+def test_the_sign_of_a_run_is_never_greener_than_its_level(
+    attacked: tuple[float, ...], sign: str
+) -> None:
+    """Though the gate let both pass."""
+    cases = [entry(o.case, o, Gate(max_drop=1.0, min_clean=0.0)) for o in both(attacked)]
+    result = digest(run_record(record(cases)))
+    assert (result.green, result.sign) == (True, sign)
+
+
+def test_a_model_that_learned_nothing_is_not_judged() -> None:
+    """Nor one on data that no other model has learned."""
+    poor = outcome([(0.2, 0.2)] * 2, [(0.8, 0.4)] * 2, Case("cora", "easy", "injection", "pgd"))
+    (level,) = levels(run_record(record([entry(poor.case, poor, Gate())])))
+    assert (level.rank, level.text) == (
+        0,
+        "Not judged: it classifies only 20% correctly without an attack",
+    )
+    unlearned: Mapping[str, float] = {"majority": 0.95}
+    blind = replace(made("pgd", (0.89,) * 2), **unlearned)  # type: ignore[arg-type]
+    (level,) = levels(run_record(record([entry(blind.case, blind, Gate(min_clean=0.0))])))
+    assert level.text == "Not judged: no other model has learned the data"
