@@ -143,7 +143,8 @@ class GivenEdges:
                 number above all of them, for injected nodes.
         """
         known = self._nodes(int(nodes.max()) + 1 if nodes.numel() else 0)
-        present = torch.where(nodes < 0, INJECTED, known.to(nodes.device)[nodes])
+        nodes = nodes.to(known.device)  # a view may still lie elsewhere
+        present = torch.where(nodes < 0, INJECTED, known[nodes])
         return replace(self, nodes=present)
 
     def with_new_of(self, nodes: Tensor) -> GivenEdges:

@@ -282,7 +282,8 @@ def _units(dataset: AnyDataset) -> Standardised | None:
     if dataset.features != "given":
         return None
     if isinstance(dataset, GraphDataset):
-        return None if dataset.is_one_hot else standardised(dataset.training_graphs.x)
+        x = dataset.training_graphs.x.to(dataset.graph.x.device)
+        return None if dataset.is_one_hot else standardised(x)
     return standardised(dataset.graph.x[dataset.train.to(dataset.graph.x.device)])
 
 

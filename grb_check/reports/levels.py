@@ -31,6 +31,7 @@ TITLES: Final = {
     5: "Near the most robust known model",
 }
 KNOWING: Final = "know it"
+UNSHOWN: Final = "Not shown to be more robust than an undefended model"
 _TAIL: Final = 0.975  # of the two-sided 95 % interval
 
 Attacks = Mapping[str, Sequence[Outcome]]  # difficulty -> the attacks of some attackers
@@ -144,7 +145,7 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
         key=lambda pair: (pair[0], statistics.fmean(map(_attacked, pair[1].strongest))),
     )
     adaptive = any(outcome.adaptive for outcome in outcomes)
-    title = TITLES.get(rank, f"Falls to attackers who {side.who}")
+    title = _title(rank, side)
     title += f" against attackers who {side.who}" * (rank in TITLES and not adaptive)
     attacks = len({(outcome.case.scenario, outcome.case.attack) for outcome in outcomes})
     left = f"{range_of(side.strongest, _attacked)} left under {count(attacks, 'attack')}"
@@ -156,6 +157,20 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
         remarks.append(f"diagnostics doubt the attacks: {enumerated(findings)}")
     certain = adaptive and not findings and not lacks
     return Level(fit(model), dataset, rank, fit("; ".join([*remarks, *lacks])), certain)
+
+
+def _title(rank: int, side: Side) -> str:
+    """The title of a level; where the repeats do not show a higher one, that is what it says."""
+    if rank not in TITLES:
+        above = statistics.fmean(map(_attacked, side.strongest)) > statistics.fmean(
+            map(_no_graph, side.strongest)
+        )
+        return f"{'Not shown to withstand' if above else 'Falls to'} attackers who {side.who}"
+    learned = all(outcome.has_learned(MAIN_REFERENCE) for outcome in side.strongest)
+    above = learned and statistics.fmean(map(_attacked, side.strongest)) > statistics.fmean(
+        outcome.reference_attacked for outcome in side.strongest
+    )
+    return UNSHOWN if rank == min(TITLES) and above else TITLES[rank]
 
 
 def _why_not_judged(rows: Sequence[CaseRecord], outcomes: Sequence[Outcome]) -> str:

@@ -9,6 +9,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.repeat_results import CaseResult
 from grb_check.cases.verdicts import Comparison
+from grb_check.errors import GrbCheckError, one_line
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import BaselineCase, entry_of, is_user_test
 from grb_check.gate.baselines.joint import ModelOnDataset
@@ -55,23 +56,30 @@ class Looking:
         if self.baseline.same or key not in self.baseline.entries:
             return self.baseline.compare(key, result.outcome), result
         planned = looks(len(result.results))
-        latest = result
+        latest, seen = result, None
 
         def look_at(look: Look) -> Comparison:
-            nonlocal latest
+            nonlocal latest, seen
             if look != planned[0]:
                 case = latest.outcome.case
                 test = key if is_user_test(key) else ""
                 self._extend_base([BaseCase(case=case, repeats=look.repeats, test=test)])
                 latest = self._measuring.result(case, latest.outcome.model, look.repeats)
-            comparison = self.baseline.compare(key, latest.outcome, look)
-            assert comparison is not None
-            return comparison
+            seen = self.baseline.compare(key, latest.outcome, look)
+            assert seen is not None
+            return seen
 
-        return decided(look_at, planned, self._of_a_case), latest
+        try:
+            return decided(look_at, planned, self._of_a_case), latest
+        except GrbCheckError as error:
+            if seen is None:
+                raise
+            return replace(seen, text=f"{seen.text}; {_not_again(error)}"), latest
 
     def look_at_all(self, rows: Sequence[CaseRecord], planned: Sequence[Case]) -> None:
         """Look at all cases of each model and dataset, until none is in doubt, or to the last look.
+
+        Where they cannot be measured again, a note of the baseline says so.
 
         Args:
             rows: of the run, which all have come back.
@@ -83,7 +91,12 @@ class Looking:
         groups: set[ModelOnDataset] = {(case.model, case.dataset) for case in first}
         for look in looks(self.baseline.first):
             cases = [case for case in first if (case.model, case.dataset) in groups]
-            self._extend(rows, cases, look)
+            try:
+                self._extend(rows, cases, look)
+            except GrbCheckError as error:
+                notes = (*self.baseline.notes, f"all cases together: {_not_again(error)}")
+                self.baseline = replace(self.baseline, notes=notes)
+                return
             looked = {**self.baseline.joint_looks, **dict.fromkeys(groups, look)}
             self.baseline = replace(self.baseline, joint_looks=looked)
             now = {**first, **self.further}
@@ -117,3 +130,7 @@ class Looking:
         saved = self.baseline.saved
         saved = replace(saved, entries={**saved.entries, **entries})
         self.baseline = replace(self.baseline, saved=saved)
+
+
+def _not_again(error: GrbCheckError) -> str:
+    return f"not measured in further repeats: {one_line(error)}"

@@ -159,7 +159,10 @@ class Run:
         self._stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
         measured = self.runner.environment if rows else {}
         if rows and not ending.ended_early(session) and not self.expected_cases.missing:
-            self.runner.look_at_all(rows)
+            try:
+                self.runner.look_at_all(rows)
+            except KeyboardInterrupt:  # the reports of what is done are still to come
+                session.exitstatus = pytest.ExitCode.INTERRUPTED
             self.plan = self.runner.plan
         self._ending = ending.end(
             session,

@@ -392,9 +392,11 @@ class CaseRunner:
         """
         if self.looking is None or self.plan.cases.shard is not None:
             return
-        self.looking.look_at_all(rows, self.plan.cases.cases)
-        inputs = replace(self.plan.inputs, baseline=self.looking.baseline)
-        self.plan = replace(self.plan, inputs=inputs)
+        try:
+            self.looking.look_at_all(rows, self.plan.cases.cases)
+        finally:
+            inputs = replace(self.plan.inputs, baseline=self.looking.baseline)
+            self.plan = replace(self.plan, inputs=inputs)
 
     def expected_failure(self, node: pytest.Item, name: str) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.

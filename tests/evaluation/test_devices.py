@@ -9,6 +9,7 @@ import torch
 from imitation_device import imitation
 from tiny import write_dataset
 from torch import nn
+from torch_geometric.data import Data
 
 from benchmarks.injection.arena import with_settings
 from benchmarks.victims import load_dataset
@@ -17,6 +18,9 @@ from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, verify
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import graph_dataset
+from grb_check.datasets.reading.pyg_graphs import set_of_graphs
+from grb_check.evaluation.surrogates import surrogate
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
@@ -82,3 +86,30 @@ def victim(dataset: Dataset, model: str, device: torch.device) -> Victim:
     freeze(module)
     adapter = Adapter(module, model, detect_convention(module, "forward", model))
     return Victim(adapter, dataset.num_classes)
+
+
+@pytest.mark.slow
+def test_a_set_of_graphs_may_be_elsewhere() -> None:
+    """Surrogates see standardised columns there, and models the edges as they were given."""
+    graphs = [
+        Data(
+            x=torch.tensor([[1.5 * node, float(index % 2)] for node in range(5)]),
+            edge_index=torch.tensor([[0, 1, 2, 0], [1, 2, 3, 0]]),
+            y=index % 2,
+        )
+        for index in range(12)
+    ]
+    dataset = graph_dataset(set_of_graphs(graphs, name="paths", origin="a test", where="here"))
+    given = dataset.given_edges
+    assert given is not None
+    expected = surrogate(dataset, seed=0, device=torch.device("cpu"))
+    with imitation() as device:
+        moved = replace(
+            dataset, graph=dataset.graph.clone().to(device), given_edges=given.to(device)
+        )
+        model = surrogate(moved, seed=0, device=device)
+        logits = model(moved.graph.x, moved.graph.edge_index).cpu()
+        part = moved.given_edges_of(moved.validation_graphs)
+        assert part is not None
+        assert part.nodes.device == part.codes.device
+    torch.testing.assert_close(logits, expected(dataset.graph.x, dataset.graph.edge_index))

@@ -26,8 +26,8 @@ def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> No
             "*graph robustness*",
             "build on tiny (*",
             "*easy*injection/rnd* -  *measured",  # one repeat on 16 targets has no limit
-            "*easy*modification/rnd* -  *pass",
-            "build keeps * against attackers who do not know it; a model without the graph *",
+            "*easy*modification/rnd* -  *measured",
+            "build keeps * under these attacks, by attackers who do not know it; a model without *",
             "to make a gate of it: *",
         ]
     )

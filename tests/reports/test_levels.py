@@ -100,7 +100,13 @@ def test_levels_and_the_figures_that_make_them(
 
 def test_what_the_repeats_do_not_show_counts_as_the_lower_level() -> None:
     """A mean above the model without the graph is not enough."""
-    assert level_of(*both((0.75, 0.45, 0.65))).rank == 2
+    level = level_of(*both((0.75, 0.45, 0.65)))
+    assert (level.rank, level.text.partition(":")[0]) == (
+        2,
+        "Not shown to withstand attackers who know it",
+    )
+    level = level_of(*both((0.55, 0.35, 0.45), no_graph=0.2))
+    assert level.text.startswith("Not shown to be more robust than an undefended model: 45 % left")
     assert level_of(*both((0.62, 0.615, 0.62))).rank == 4
 
 

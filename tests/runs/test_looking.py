@@ -16,6 +16,7 @@ from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import CaseResult
+from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import BaselineCase, BaselineFile, entry_of
 from grb_check.gate.baselines.looks import MOST
@@ -123,25 +124,33 @@ def test_where_a_case_has_to_be_shown_no_worse_it_goes_on_within_the_margin() ->
     assert compared(sides, CASES[0], strict=True)[0] == "pass"
 
 
-def test_all_cases_together_are_looked_at_in_more_repeats_that_their_tests_do_not_get() -> None:
-    """A loss of 3 points in each that no case shows is shown by all."""
-    before = {case: spread(0.60, 0.03, seed) for seed, case in enumerate(CASES)}
-    now = {case: spread(0.565, 0.03, seed + 9) for seed, case in enumerate(CASES)}
-    sides = Sides(before, now)
-    looks_at = looking(sides)
+def reported(looks_at: Looking, sides: Sides) -> list[CaseRecord]:
     rows = []
     for case in CASES:
         comparison, result = looks_at.compare(case.id, sides.result(case, "m", FIRST))
         verdict = judge(result.outcome, Gate(max_drop=0.9), comparison)
-        rows.append(
-            CaseRecord(
-                id=case.id,
-                node_id=node_id_of(case),
-                result="pass",
-                outcome=result.outcome,
-                verdict=verdict,
-            )
+        row = CaseRecord(
+            id=case.id,
+            node_id=node_id_of(case),
+            result="pass",
+            outcome=result.outcome,
+            verdict=verdict,
         )
+        rows.append(row)
+    return rows
+
+
+def three_points_worse() -> Sides:
+    before = {case: spread(0.60, 0.03, seed) for seed, case in enumerate(CASES)}
+    now = {case: spread(0.565, 0.03, seed + 9) for seed, case in enumerate(CASES)}
+    return Sides(before, now)
+
+
+def test_all_cases_together_are_looked_at_in_more_repeats_that_their_tests_do_not_get() -> None:
+    """A loss in each that no case shows is looked at until it is decided, or to the last look."""
+    sides = three_points_worse()
+    looks_at = looking(sides)
+    rows = reported(looks_at, sides)
     looks_at.look_at_all(rows, CASES)
     (joint, _) = looks_at.baseline.compare_jointly(
         {row.case: entry_of(row.outcome) for row in rows if row.outcome} | looks_at.further, CASES
@@ -150,6 +159,25 @@ def test_all_cases_together_are_looked_at_in_more_repeats_that_their_tests_do_no
     assert joint.comparison.n == last.repeats
     assert joint.comparison.result == "fail" or last.repeats == MOST
     assert all(entry.repeats >= last.repeats for entry in looks_at.baseline.entries.values())
+
+
+def test_a_base_that_fails_in_further_repeats_loses_nothing() -> None:
+    """The last look stands, and says why it is the last."""
+    sides = three_points_worse()
+    looks_at = looking(sides)
+
+    def fails(cases: Sequence[BaseCase]) -> dict[str, BaselineCase]:
+        raise UsageError("m: no figures at main: out of memory")
+
+    sides.entries = fails  # type: ignore[method-assign]
+    rows = reported(looks_at, sides)
+    looks_at.look_at_all(rows, CASES)
+    texts = [row.comparison.text for row in rows if row.comparison is not None]
+    assert all(row.outcome is not None and len(row.outcome.repeats) == FIRST for row in rows)
+    wording = "not measured in further repeats: m: no figures at main: out of memory"
+    assert any(wording in text for text in texts)
+    assert looks_at.baseline.notes == (f"all cases together: {wording}",)
+    assert looks_at.baseline.joint_looks["", "a"].repeats == FIRST
 
 
 def test_a_base_with_the_same_files_is_asked_nothing() -> None:
