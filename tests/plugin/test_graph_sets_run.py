@@ -100,7 +100,7 @@ def test_an_encoder_of_graphs_is_probed_and_attacked(pytester: pytest.Pytester) 
             "two_wide on synthetic-molecules (bundled with grb_check)",
             "*full*modification/random-flips*pass*",
             "*full*modification/grbcd*pass*",
-            "two_wide keeps * under these attacks, by attackers who do not * and by those who do; *",
+            "two_wide keeps * under these attacks, by attackers who * and by those who do; *",
         ]
     )
     record = json.loads((pytester.path / "run.json").read_text())
