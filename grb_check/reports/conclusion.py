@@ -13,7 +13,7 @@ from grb_check.files.text import fit
 from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.files import shipped_board
 from grb_check.ranking.ranks import rank_over_difficulties
-from grb_check.reports.levels import KNOWING, Side, counted, sides_of
+from grb_check.reports.levels import KNOWING, Side, by_model, sides_of
 from grb_check.reports.rank_words import ordinal
 from grb_check.reports.record import RunRecord
 
@@ -30,10 +30,7 @@ def conclusions(record: RunRecord) -> list[str]:
     Of each difficulty the strongest attack counts. Those who know a model may also use the attacks
     that do not need that. All figures are means over the difficulties.
     """
-    groups: dict[tuple[str, str], list[CaseRecord]] = {}
-    for row in counted(record.cases):
-        assert row.outcome is not None
-        groups.setdefault((row.outcome.model, row.case.dataset), []).append(row)
+    groups = by_model(record)
     several = len({dataset for _, dataset in groups}) > 1
     return [
         fit(_conclusion(f"{model} on {dataset}" if several else model, rows, record.settings.gate))
@@ -91,7 +88,7 @@ def _rank(rows: Sequence[CaseRecord], gate: Gate) -> str:
 
 
 def _others(sides: Sequence[Side]) -> str:
-    """What is left of other models under the same attacks, by each side."""
+    """Attacked accuracies of other models, against the attackers of each side."""
     every = [outcome for side in sides for level in side.attacks.values() for outcome in level]
     reported = []
     if all(outcome.no_graph is not None for outcome in every):

@@ -191,7 +191,7 @@ class Digest:
 
     @property
     def leads(self) -> list[tuple[str, bool]]:
-        """What was found of each model, in a line, and whether a green sign may stand there."""
+        """The line on each model, with whether a green sign may stand beside it."""
         several = len({(level.model, level.dataset) for level in self.levels}) > 1
         return [
             (

@@ -1,4 +1,4 @@
-"""What a run found of each model, as one of five levels (docs/explanation/levels.md).
+"""The finding of a run on each model, as one of five levels (docs/explanation/levels.md).
 
 A model is on a level if its repeats show that it is above what bounds the level from below. Where
 they do not, the lower one counts: a level is never kinder than what was found.
@@ -39,7 +39,7 @@ Attacks = Mapping[str, Sequence[Outcome]]  # difficulty -> the attacks of some a
 
 @dataclass(frozen=True)
 class Level:
-    """What was found of a model on a dataset.
+    """The finding on a model on a dataset.
 
     Attributes:
         model: its name.
@@ -84,25 +84,23 @@ class Side:
 
 def levels(record: RunRecord) -> list[Level]:
     """Return the level of each model on each dataset, in the order of the cases."""
-    groups: dict[tuple[str, str], list[CaseRecord]] = {}
-    for row in counted(record.cases):
-        assert row.outcome is not None
-        groups.setdefault((row.outcome.model, row.case.dataset), []).append(row)
     return [
         _level(model, dataset, rows, _lacks(record, rows))
-        for (model, dataset), rows in groups.items()
+        for (model, dataset), rows in by_model(record).items()
     ]
 
 
-def counted(rows: Sequence[CaseRecord]) -> list[CaseRecord]:
-    """Return the built-in cases that have figures, without `worst`, which is made of others."""
-    return [
-        row
-        for row in rows
-        if row.outcome is not None
-        and is_node_id(row.node_id)
-        and base_name(row.case.attack) != WORST
-    ]
+def by_model(record: RunRecord) -> dict[tuple[str, str], list[CaseRecord]]:
+    """Return the built-in cases that have figures, by model and dataset.
+
+    `worst` is left out: it is made of others.
+    """
+    groups: dict[tuple[str, str], list[CaseRecord]] = {}
+    for row in record.cases:
+        counts = is_node_id(row.node_id) and base_name(row.case.attack) != WORST
+        if row.outcome is not None and counts:
+            groups.setdefault((row.outcome.model, row.case.dataset), []).append(row)
+    return groups
 
 
 def sides_of(outcomes: Sequence[Outcome]) -> list[Side]:
@@ -207,9 +205,8 @@ def _above(strongest: Sequence[Outcome], mark: Callable[[Outcome], float]) -> bo
         )
         for repeat in range(repeats)
     ]
-    freedom, variance = repeats - 1.0, 0.0
     if repeats > 1:
-        variance = statistics.variance(excess)
+        freedom, variance = repeats - 1.0, statistics.variance(excess)
     else:
         freedom = ONE_REPEAT_FREEDOM
         variance = ONE_REPEAT_SCALE * statistics.fmean(
@@ -245,7 +242,7 @@ def _no_graph(outcome: Outcome) -> float:
 
 
 def _lacks(record: RunRecord, rows: Sequence[CaseRecord]) -> list[str]:
-    """What of the run is not there: cases without figures, and other parts."""
+    """The parts of the run that are not there: cases without figures, and other shards."""
     group = (rows[0].case.model, rows[0].case.dataset)
     named = [case for case in map(case_of, record.missing) if case is not None]
     failed = [row.case for row in record.cases if row.outcome is None and is_node_id(row.node_id)]

@@ -190,7 +190,6 @@ class Run:
         if self._ending is not None:
             ending.summarise(reporter, self._ending)
         store = self.plan.settings.execution.store
-        store = self.plan.settings.execution.store
         if self._stopped and self.expected_cases.missing and store is not None:
             reporter.write_line(
                 "grb: stopped; the same command with --grb-resume goes on where it was", yellow=True

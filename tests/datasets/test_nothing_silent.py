@@ -79,16 +79,26 @@ def data_of(oddities: set[str]) -> Data:
     return data
 
 
-def of_function(oddities: set[str], folder: Path) -> str:
-    module = ModuleType("silent")
-    module.data = lambda: data_of(oddities)  # type: ignore[attr-defined]
-    sys.modules["silent"] = module
-    return "silent:data"
+def function_of(make: Callable[[set[str]], object]) -> Callable[[set[str], Path], str]:
+    """A function that makes a module with the data."""
+
+    def write(oddities: set[str], folder: Path) -> str:
+        module = ModuleType("silent")
+        module.data = lambda: make(oddities)  # type: ignore[attr-defined]
+        sys.modules["silent"] = module
+        return "silent:data"
+
+    return write
 
 
-def of_pt_file(oddities: set[str], folder: Path) -> str:
-    torch.save(data_of(oddities), folder / "graph.pt")
-    return str(folder / "graph.pt")
+def pt_file_of(make: Callable[[set[str]], object]) -> Callable[[set[str], Path], str]:
+    """A function that writes a .pt file with the data."""
+
+    def write(oddities: set[str], folder: Path) -> str:
+        torch.save(make(oddities), folder / "data.pt")
+        return str(folder / "data.pt")
+
+    return write
 
 
 def of_npz(oddities: set[str], folder: Path) -> str:
@@ -141,18 +151,6 @@ def set_of(oddities: set[str]) -> list[Data]:
     return graphs
 
 
-def set_of_function(oddities: set[str], folder: Path) -> str:
-    module = ModuleType("silent_set")
-    module.data = lambda: set_of(oddities)  # type: ignore[attr-defined]
-    sys.modules["silent_set"] = module
-    return "silent_set:data"
-
-
-def set_of_pt_file(oddities: set[str], folder: Path) -> str:
-    torch.save(set_of(oddities), folder / "set.pt")
-    return str(folder / "set.pt")
-
-
 def of_tu_files(oddities: set[str], folder: Path) -> str:
     """Ten copies of the graph; one-way edges are an error."""
     files = {
@@ -177,12 +175,12 @@ def loaded(text: str, folder: Path) -> DatasetCache:
 
 OF_USERS = {"no-validation", "more", "unlabelled"}  # what other readers refuse or cannot have
 READERS: dict[str, tuple[Callable[[set[str], Path], str], set[str]]] = {
-    "function": (of_function, {*WORDS}),
-    "pt": (of_pt_file, {*WORDS}),
+    "function": (function_of(data_of), {*WORDS}),
+    "pt": (pt_file_of(data_of), {*WORDS}),
     "npz": (of_npz, {*WORDS} - {"no-validation", "more"}),
     "four-files": (of_four_files, {*WORDS} - OF_USERS),
-    "set": (set_of_function, {*WORDS} - {"unlabelled"}),
-    "pt-set": (set_of_pt_file, {*WORDS} - {"unlabelled"}),
+    "set": (function_of(set_of), {*WORDS} - {"unlabelled"}),
+    "pt-set": (pt_file_of(set_of), {*WORDS} - {"unlabelled"}),
     "tu": (of_tu_files, {"loops", "twice"}),
 }
 
