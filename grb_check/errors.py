@@ -57,6 +57,16 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def reason(message: str) -> str:
+    """Return the line of a message that gives the reason; empty if the message is.
+
+    If the user's code raised, that is the first line and the last: between them are the places.
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    first = next(iter(lines), "")
+    return f"{first} {lines[-1]}" if first.endswith(":") and len(lines) > 1 else first
+
+
 def count(number: int, one: str, more: str = "") -> str:
     """Return `1 case`, `2 cases`; `more` is the plural if it is not `one` with an s."""
     return f"{number} {one if number == 1 else more or f'{one}s'}"

@@ -209,23 +209,28 @@ class _Model(NamedTuple):
 
 
 def _models(rows: Sequence[CaseRecord], missing: Iterable[str], gate: Gate) -> list[_Model]:
+    """The models with figures of at least one case."""
     groups: dict[tuple[str, str, str], list[CaseRecord]] = {}
     for row in with_lost(rows, missing):
         if is_node_id(row.node_id):
             case = row.case
             groups.setdefault((case.model, case.dataset, case.difficulty), []).append(row)
-    return [_model(*group, members, gate) for group, members in groups.items()]
+    measured = {group: members for group, members in groups.items() if _outcomes(members)}
+    return [_model(*group, members, gate) for group, members in measured.items()]
+
+
+def _outcomes(rows: Iterable[CaseRecord]) -> list[Outcome]:
+    return [row.outcome for row in rows if row.outcome is not None]
 
 
 def _model(
     label: str, dataset: str, difficulty: str, rows: Sequence[CaseRecord], gate: Gate
 ) -> _Model:
-    outcomes = [row.outcome for row in rows if row.outcome is not None]
+    outcomes = _outcomes(rows)
     lost = [row.case.id for row in rows if row.outcome is None]
     unranked = _lost(lost, len(rows)) if lost else _unlike(outcomes) or _below(outcomes, gate)
-    name = outcomes[0].model if outcomes else label
     accuracies = {} if unranked else _accuracies(outcomes)
-    return _Model(name, label, dataset, difficulty, accuracies, unranked)
+    return _Model(outcomes[0].model, label, dataset, difficulty, accuracies, unranked)
 
 
 def _lost(lost: Sequence[str], cases: int) -> str:

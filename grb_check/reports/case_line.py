@@ -10,6 +10,7 @@ from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.counter_example import CounterExample
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.verdicts import Comparison
+from grb_check.errors import reason
 from grb_check.files.text import fit
 from grb_check.ranking.ranks import Standing
 
@@ -159,4 +160,4 @@ def _first(row: CaseRecord, status: Status) -> str:
         reported = row.verdict.message
     text = [line.strip() for line in (reported or row.message).splitlines() if line.strip()]
     raised = [line[1:].strip() for line in text if line.startswith("E ")]
-    return next(iter((not reported and raised) or text), "")
+    return reason("\n".join((not reported and raised) or text))

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from grb_check.cases.case import Case
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, reason
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import (
     BaselineCase,
@@ -47,7 +47,6 @@ from grb_check.user_code.revisions import (
     worktree,
 )
 
-LAST: Final = 6  # lines of an error that are shown
 Entries: TypeAlias = Mapping[str, BaselineCase]
 
 
@@ -276,8 +275,8 @@ def _group(
             outcome = measuring.result(wanted.case, model.label, wanted.repeats).outcome
             entries[key] = entry_of(outcome)
     except Exception as error:  # of the user's model at the base, a lost worker included
-        last = "\n".join(str(error).splitlines()[-LAST:])
-        return f"{USER_TESTS if of_tests else model.target}: no figures at {revision}: {last}"
+        said = reason(str(error)) or type(error).__name__
+        return f"{USER_TESTS if of_tests else model.target}: no figures at {revision}: {said}"
     return entries
 
 

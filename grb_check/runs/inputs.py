@@ -19,6 +19,7 @@ from grb_check.settings.options import DEFAULT
 from grb_check.settings.selecting import ranks_are_optional
 from grb_check.settings.settings import RunSettings, Settings
 from grb_check.store.pack import Pack, open_pack
+from grb_check.user_code.factories import check_package
 from grb_check.user_code.revisions import Revision, find_revision
 from grb_check.user_code.sources import sources_digest
 
@@ -50,6 +51,7 @@ def open_inputs(settings: RunSettings, cwd: Path) -> Inputs:
     Raises:
         UsageError: one does not exist, is damaged, or cannot be used in this run.
     """
+    _check_packages(settings)
     pack = opened_pack(settings)
     if pack is not None:
         settings = replace(settings, pack_digest=pack.digest)
@@ -61,6 +63,18 @@ def open_inputs(settings: RunSettings, cwd: Path) -> Inputs:
         origins = {**settings.origins, "grb_repeats": "baseline"}
         settings = replace(settings, repeats=baseline.repeats, origins=origins)
     return Inputs(settings=settings, baseline=baseline, revision=revision, pack=pack)
+
+
+def _check_packages(settings: RunSettings) -> None:
+    """Refuse models none of which has a package that exists, before torch is imported."""
+    errors = []
+    for model in settings.models:
+        try:
+            check_package(model.target, "model")
+        except UsageError as error:
+            errors.append(error)
+    if errors and len(errors) == len(settings.models):
+        raise errors[0]
 
 
 def _baseline(settings: RunSettings) -> Baseline:

@@ -14,6 +14,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import ENOUGH, CaseResult, RepeatResult, outcome_of
 from grb_check.cases.selection import by_model_and_dataset
 from grb_check.cases.suites import members_of
+from grb_check.errors import GrbCheckError
 from grb_check.runs import steps
 from grb_check.runs.remaining import Remaining
 from grb_check.runs.schedule import plan
@@ -57,6 +58,7 @@ class Measuring:
         settings: of the run; attacks may be added to them before the cases are planned.
         devices: on which tasks have run.
         environments: that tasks have run in, see `measured_with`, each once.
+        refused: the errors of models that `check` went on without, by model and dataset of a case.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Measuring:
         self.calls = calls
         self.devices: dict[str, None] = {}
         self.environments: list[Mapping[str, str]] = []
+        self.refused: dict[tuple[str, str], GrbCheckError] = {}
         self.settings = settings
         self._model_of = model_of
         self._terminal = terminal
@@ -81,6 +84,8 @@ class Measuring:
     def check(self, cases: Iterable[Case], repeats: int) -> dict[Case, Checked]:
         """Check the model, the dataset and the pack of these cases.
 
+        A model with an error does not end the run of the others: its cases raise the error later.
+
         Args:
             cases: of the run, `worst` among them.
             repeats: number of repeats of the run.
@@ -89,16 +94,22 @@ class Measuring:
             What was found, by the first case of each model and dataset.
 
         Raises:
-            DataError, ModelError, UsageError: the first that a task raised.
-            LostError: a worker was lost twice.
+            DataError, ModelError, UsageError, LostError: the first error, if each model has one.
         """
         attacks = dict.fromkeys(member for case in cases for member in self._members(case))
         groups = [tuple(group) for group in by_model_and_dataset(attacks)]
         calls = [self.calls.submit(self._task(steps.check, group, 0, repeats)) for group in groups]
         result: dict[Case, Checked] = {}
+        refused: dict[tuple[str, str], GrbCheckError] = {}
         with self._cleared():
-            for call in calls:
-                result |= self._wait(call).values
+            for (first, *_), call in zip(groups, calls, strict=True):
+                try:
+                    result |= self._wait(call).values
+                except GrbCheckError as error:
+                    refused[first.model, first.dataset] = error
+        if {model for model, _ in refused} == {case.model for case in attacks} and refused:
+            raise next(iter(refused.values()))
+        self.refused |= refused
         return result
 
     def ask(self, step: Step, case: Case, given: Any = None) -> Any:
@@ -131,6 +142,8 @@ class Measuring:
         """
         measured: dict[Case, int] = {}
         for case, count in repeats.items():
+            if (case.model, case.dataset) in self.refused:
+                continue
             for member in self._members(case):
                 measured[member] = max(count, measured.get(member, 0))
         self._remaining = Remaining(measured)
@@ -185,6 +198,8 @@ class Measuring:
 
     def _results(self, case: Case, seeds: range, on: ModelOnDataset | None) -> list[RepeatResult]:
         """The results of these repeats of a case, which is not `worst`."""
+        if on is None and (error := self.refused.get((case.model, case.dataset))) is not None:
+            raise error
         if on is not None:
             tasks = [self._task(steps.measure, (case,), seed, seeds.stop, on) for seed in seeds]
             calls: list[Pending] = [self.calls.submit(task) for task in tasks]

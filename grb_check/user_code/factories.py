@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Final
 
@@ -78,6 +79,21 @@ def load_factory(target: str) -> Callable[..., object]:
     return result
 
 
+def check_package(target: str, what: str) -> None:
+    """Refuse a target whose package, or module at the top, does not exist. Imports nothing.
+
+    Args:
+        target: `pkg.module:attr`.
+        what: word for it in messages.
+
+    Raises:
+        UsageError: there is none.
+    """
+    name = target.partition(":")[0].strip().partition(".")[0]
+    if name.isidentifier() and name not in sys.modules and find_spec(name) is None:
+        raise _no_module(name, f"{what} {target!r}")
+
+
 def import_target(target: str, what: str, expected: str) -> object:
     """Import and return what `pkg.module:attr` (or `pkg.module:attr.sub`) names.
 
@@ -98,6 +114,7 @@ def import_target(target: str, what: str, expected: str) -> object:
             f"{label}: give pkg.module:attr, a dotted module name (no file path), a colon, and the "
             f"{expected}"
         )
+    check_package(target, what)  # the import restores what users change of torch, and loads it
     result: object = _import(module_name, label)
     for name in path.split("."):
         result = _attribute(result, name, label)
@@ -199,16 +216,20 @@ def _import(name: str, label: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, label, error) from error
-        parent, _, last = error.name.rpartition(".")
-        inside = getattr(sys.modules[parent], "__path__", []) if parent in sys.modules else None
-        siblings = [module.name for module in pkgutil.iter_modules(inside)]
-        where = f"the package {parent}" if parent else f"{sys.path[0] or 'the working directory'}"
-        raise UsageError(
-            f"{label}: there is no module {error.name}{_nearest(last, siblings)}; looked "
-            f"in {where}{'' if parent else ' first, then the rest of sys.path'}"
-        ) from None
+        raise _no_module(error.name, label) from None
     except (Exception, SystemExit) as error:
         raise _broken(name, label, error) from error
+
+
+def _no_module(name: str, label: str) -> UsageError:
+    parent, _, last = name.rpartition(".")
+    inside = getattr(sys.modules[parent], "__path__", []) if parent in sys.modules else None
+    siblings = [module.name for module in pkgutil.iter_modules(inside)]
+    where = f"the package {parent}" if parent else f"{sys.path[0] or 'the working directory'}"
+    return UsageError(
+        f"{label}: there is no module {name}{_nearest(last, siblings)}; looked "
+        f"in {where}{'' if parent else ' first, then the rest of sys.path'}"
+    )
 
 
 def _broken(name: str, label: str, error: BaseException) -> UsageError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from plugin_names import IDS, QUICK, TINY
@@ -72,6 +74,20 @@ def test_a_usage_error_is_one_line(project: pytest.Pytester, args: list[str], me
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
     assert "Traceback" not in result.stderr.str()
     result.stdout.no_fnmatch_line("*test_attack*")
+
+
+@pytest.mark.parametrize("option", ["model", "attack", "dataset"])
+def test_a_package_that_does_not_exist_is_refused_without_torch(
+    project: pytest.Pytester, option: str
+) -> None:
+    """An import of torch takes most of the seconds of such a run."""
+    options = {"model": "models:Net", "attack": "injection/rnd", "dataset": "./tiny"}
+    given = [f"--grb-{name}={text}" for name, text in {**options, option: "nowhere:x"}.items()]
+    # In a process of its own: this one has imported torch.
+    result = project.run(sys.executable, "-X", "importtime", "-m", "pytest", "--grb-only", *given)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {option} 'nowhere:x': there is no module nowhere*"])
+    result.stderr.no_re_match_line(r".*\| torch$")
 
 
 def test_options_that_select_cases_need_a_model(project: pytest.Pytester) -> None:

@@ -190,7 +190,21 @@ def test_what_the_check_before_the_first_test_finds_is_a_usage_error(
     hostile: pytest.Pytester, first: str, line: str, workers: list[str]
 ) -> None:
     """Whether the factory raised or returned something of no use: exit code 4, and no case runs."""
-    result = hostile.runpytest(*FAST, *_models(first), *workers)
+    result = hostile.runpytest(*FAST, _models(first)[0], *workers)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([line])
     result.stdout.no_fnmatch_line("*test_attack*")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [(), ("--grb-jobs=1",)], ids=["here", "worker"])
+def test_an_error_of_one_model_does_not_end_the_run_of_another(
+    project: pytest.Pytester, jobs: tuple[str, ...]
+) -> None:
+    """It is told under each of its cases, and the other model has its figures."""
+    args = (*TINY, "--grb-model=models:broken,models:Net,nowhere:build", "--grb-difficulty=easy")
+    result = project.runpytest(*args, *jobs, "--grb-attack=injection/rnd", "--grb-json=run.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    record = json.loads((project.path / "run.json").read_text())
+    results = {row["id"].partition("@")[0]: row["result"] for row in record["cases"]}
+    assert results == {"broken": "error", "Net": "pass", "build": "error"}

@@ -98,10 +98,10 @@ def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
             "no rank on tiny/easy: its clean accuracy of 40.0% is below the floor of 50.0%",
         ),
         (
-            {"a": {"injection/rnd": None}},
+            {"a": {"injection/rnd": (0.4,), "injection/pgd": None}},
             (),
             0.8,
-            "no rank of a on tiny/easy: 1 of 1 case has no figures (a@tiny/easy/injection/rnd)",
+            "no rank of a on tiny/easy: 1 of 2 cases has no figures (a@tiny/easy/injection/pgd)",
         ),
     ],
 )
@@ -111,6 +111,12 @@ def test_a_model_without_a_rank_has_a_note(
     """Cases without figures, that never came back or do not belong together, or a low accuracy."""
     ranking = ranks(models, [node_id_of(case(attack)) for attack in missing], clean)
     assert (ranking.standings, ranking.notes) == ((), (note,))
+
+
+def test_a_model_without_any_figure_has_no_note() -> None:
+    """Its errors say more."""
+    ranking = ranks({"a": {"injection/rnd": None}}, [], 0.8)
+    assert (ranking.standings, ranking.notes) == ((), ())
 
 
 def test_figures_that_do_not_belong_together_are_not_ranked() -> None:

@@ -13,7 +13,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import ENOUGH, CaseFacts, RepeatResult
 from grb_check.errors import ModelError
 from grb_check.runs.measuring import Measuring
-from grb_check.runs.steps import references
+from grb_check.runs.steps import Checked, check, references
 from grb_check.runs.tasks import Answer, ModelOnDataset, Task
 from grb_check.runs.workers.calls import Pending
 from grb_check.settings.model_specs import ModelSpec
@@ -60,18 +60,38 @@ class Known:
         return self._answer
 
 
+class Checking:
+    """Finds a model in order, or refuses it."""
+
+    def __init__(self, task: Task, *, refused: bool) -> None:
+        self._task = task
+        self._refused = refused
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Answer:
+        if self._refused:
+            raise ModelError(f"{self._task.cases[0].model} cannot be built")
+        found = Checked(fingerprint="f", definition=None)
+        return Answer(values={self._task.cases[0]: found}, device="cpu", environment={})
+
+
 class Imitation:
     """Calls that note what is measured; one case may fail."""
 
     name = ""
     width = 0
 
-    def __init__(self, failing: Case | None = None) -> None:
+    def __init__(self, failing: Case | None = None, refused: tuple[str, ...] = ()) -> None:
         self.run: list[tuple[Case, int]] = []
         self.beside: list[tuple[Case, int]] = []
         self._failing = failing
+        self._refused = refused
 
     def submit(self, task: Task) -> Pending:
+        if task.step is check:
+            return Checking(task, refused=task.cases[0].model in self._refused)
         if task.step is references:
             self.beside += [(case, task.seed) for case in task.given]
             return Known(Answer(values=task.given, device="cpu", environment={"threads": "1"}))
@@ -81,7 +101,7 @@ class Imitation:
         self.run.append((case, seed))
         if case == self._failing:
             return ModelError("its own fault")
-        measurement = outcome([(0.8, LEFT[case])], [(0.8, 0.5)], case).repeats[0]
+        measurement = outcome([(0.8, LEFT[replace(case, model="")])], [(0.8, 0.5)], case).repeats[0]
         measurement = replace(measurement, seed=seed, perturbation=case.attack)
         return RepeatResult(
             facts=FACTS,
@@ -143,3 +163,34 @@ def test_a_case_in_doubt_is_measured_beside_all_references_and_then_again() -> N
     assert calls.run == [(PGD, seed) for seed in range(ENOUGH)]
     assert calls.beside == [(PGD, seed) for seed in range(ENOUGH)]
     assert enough.results[-1].perturbation == b"pgd"
+
+
+def of_models(*refused: str) -> tuple[Measuring, Imitation, tuple[Case, Case]]:
+    """Two models, some of which are refused when they are checked."""
+    calls = Imitation(refused=refused)
+    source = datasets.find("synthetic-cora")
+
+    def on(case: Case) -> ModelOnDataset:
+        return ModelOnDataset(ModelSpec(label=case.model, target="pkg:build"), source)
+
+    settings = RunSettings(device="cpu", selected=PAIRS)
+    return Measuring(calls, settings, on), calls, (replace(RND, model="a"), replace(RND, model="b"))
+
+
+def test_a_model_that_is_refused_does_not_end_the_run_of_another() -> None:
+    """Its cases raise the error, and nothing of it is measured."""
+    measurements, calls, (first, second) = of_models("a")
+    assert list(measurements.check((first, second), 2)) == [second]
+    measurements.plan({first: 2, second: 2}, {})
+    with pytest.raises(ModelError, match="a cannot be built"):
+        measurements.result(first, "a", 2)
+    assert len(measurements.result(second, "b", 2).results) == 2
+    assert {case for case, _ in calls.run} == {second}
+
+
+def test_a_run_all_of_whose_models_are_refused_ends_with_the_first_error() -> None:
+    """Before any work."""
+    measurements, calls, cases = of_models("a", "b")
+    with pytest.raises(ModelError, match="a cannot be built"):
+        measurements.check(cases, 2)
+    assert calls.run == []

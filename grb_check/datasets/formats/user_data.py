@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grb_check.datasets.source import DatasetRequest, Format, Places, Source, no_files
 from grb_check.errors import DataError, UsageError
 from grb_check.user_code.calls import users_code
-from grb_check.user_code.factories import import_target
+from grb_check.user_code.factories import check_package, import_target
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
@@ -67,6 +67,7 @@ def read(source: Source) -> Dataset | GraphSet:
 
 def _gives_graphs(source: Source) -> bool:
     """Return whether it is a set of graphs. Imports the user's module and calls the function."""
+    check_package(source.spec, "dataset")
     from grb_check.datasets.reading.pyg_graphs import holds_graphs  # torch
 
     result, where = _imported(source.spec), f"dataset {source.spec}"
