@@ -25,8 +25,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Runs inside tests are not to write into the summary of the step that runs the tests, nor annotate
-# its commit.
-for _name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
+# its commit; and they write to a log, though a worker of pytest-xdist gives them a width.
+for _name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "COLUMNS"):
     os.environ.pop(_name, None)
 
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"

@@ -156,7 +156,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_report_teststatus(
-    report: pytest.CollectReport | pytest.TestReport,
+    report: pytest.CollectReport | pytest.TestReport, config: pytest.Config
 ) -> tuple[str, str, str] | None:
     record = getattr(report, "grb", {})
     shown, outcome = record.get("shown"), str(report.outcome)
@@ -165,7 +165,8 @@ def pytest_report_teststatus(
     letter = {"passed": ".", "failed": "F", "measured": "m"}.get(outcome)
     if report.when != "call" or shown is None or letter is None or hasattr(report, "wasxfail"):
         return None
-    return outcome, letter, f"{outcome.upper()} ({shown})"
+    short, full = shown
+    return outcome, letter, f"{outcome.upper()} ({full if config.option.verbose > 0 else short})"
 
 
 class Controller:
@@ -239,6 +240,7 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
     """The verdict of the gate (`--grb-max-drop`, `grb_thresholds`, ...) on the outcome."""
     from grb_check.cases.node_ids import is_node_id
     from grb_check.reports.properties import verdict_properties
+    from grb_check.reports.status_words import words_of
 
     run = _run(request.config)
     with _short_errors(), _marking_lost(request.node):  # references may be attacked
@@ -246,16 +248,8 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
             request.node.nodeid, request.node.stash[RESULT], run.cases
         )
     _book(request.node, result)
-    comparison, record = verdict.comparison, request.node.stash[RECORD]
-    record["verdict"] = asdict(verdict)
-    if comparison is not None and comparison.detectable is not None:
-        record["shown"] += f", loss {comparison.loss:+.1f}, detects {comparison.detectable:.1f}"
-    if verdict.below_floor:
-        record["shown"] = f"clean {result.outcome.clean:.1%}"
-    elif verdict.failed_diagnostics:
-        record["shown"] = ", ".join(verdict.failed_diagnostics)
-    elif verdict.result == "warn":
-        record["shown"] += ", warn"
+    record = request.node.stash[RECORD]
+    record["verdict"], record["shown"] = asdict(verdict), words_of(result.outcome, verdict)
     record["measured"] = verdict.result == "measured" and is_node_id(request.node.nodeid)
     request.node.user_properties.extend(verdict_properties(verdict))
     reason = run.runner.expected_failure(request.node, result.outcome.case.id)
@@ -276,14 +270,14 @@ def _book(item: pytest.Item, result: CaseResult) -> None:
     """Enter the figures of a test, in the place of those before more was measured."""
     from grb_check.ranking.ranks import standings_of
     from grb_check.reports.properties import PREFIX, case_properties, rank_properties
+    from grb_check.reports.status_words import words_of
 
     plan, outcome = _run(item.config).plan, result.outcome
     standings = standings_of(outcome, plan.boards, plan.settings.gate)
     properties = case_properties(outcome) + rank_properties(standings)
     others = [entry for entry in item.user_properties if not entry[0].startswith(PREFIX)]
     item.user_properties[:] = [*others, *properties]
-    shown = f"drop {outcome.drop:.1%}"
-    item.stash[RECORD] |= {"outcome": outcome.to_dict(), "shown": shown}
+    item.stash[RECORD] |= {"outcome": outcome.to_dict(), "shown": words_of(outcome)}
     item.stash[RESULT] = result
 
 

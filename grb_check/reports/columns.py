@@ -15,6 +15,7 @@ from grb_check.cases.repeat_results import ENOUGH
 from grb_check.cases.verdicts import Comparison, ComparisonResult
 from grb_check.errors import count
 from grb_check.reports.case_line import Line
+from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import rank_of
 
 SHOWN: Final = 2  # cases named if a note concerns more
@@ -142,6 +143,8 @@ class Column:
         right: whether it is aligned to the right.
         terminal: whether the terminal has it.
         page: whether the page has it.
+        spare: in a terminal without room for all, the highest is left out first; 0 for never.
+        legend: what it shows, for the line below the tables; empty if its name says it.
     """
 
     name: str
@@ -149,6 +152,8 @@ class Column:
     right: bool = True
     terminal: bool = True
     page: bool = True
+    spare: int = 0
+    legend: str = ""
 
 
 def _figure(text: Callable[[Outcome], str]) -> Callable[[Line], str]:
@@ -224,19 +229,41 @@ def verdict_of(row: CaseRecord) -> str:
 
 
 COLUMNS: Final = (
-    Column("difficulty", lambda line: line.row.case.difficulty, right=False),
+    Column(
+        "difficulty",
+        lambda line: line.row.case.difficulty,
+        right=False,
+        legend="easy, medium, hard: nodes of low to high degree",
+    ),
     Column("attack", _attack, right=False),
-    Column("clean", _figure(lambda outcome: f"{outcome.clean:.1%}")),
+    Column("clean", _figure(lambda outcome: f"{outcome.clean:.1%}"), spare=1),
     Column("attacked", _figure(lambda outcome: f"{outcome.attacked:.1%}")),
-    Column("drop", _figure(lambda outcome: f"{outcome.drop:.1%}")),
-    Column("", _spread),
+    Column(
+        "drop",
+        _figure(lambda outcome: f"{outcome.drop:.1%}"),
+        legend="drop: share of the clean accuracy that is lost",
+    ),
+    Column("", _spread, spare=2, legend="+-: its deviation over the repeats"),
     Column("interval", _interval, terminal=False),
     Column("limit", _limit),
-    Column("no graph", _mark(lambda outcome: outcome.no_graph)),
-    Column("undefended", _mark(lambda outcome: outcome.undefended)),
-    Column("best known", _mark(lambda outcome: outcome.most_robust and outcome.most_robust[1])),
-    Column("loss (baseline)", lambda line: loss(line.comparison)),
-    Column("rank", _rank),
+    Column("no graph", _mark(lambda outcome: outcome.no_graph), spare=3),
+    Column(
+        "undefended",
+        _mark(lambda outcome: outcome.undefended),
+        spare=4,
+        legend="undefended: the least robust of the undefended models",
+    ),
+    Column(
+        "best known",
+        _mark(lambda outcome: outcome.most_robust and outcome.most_robust[1]),
+        spare=5,
+    ),
+    Column(
+        "loss",
+        lambda line: loss(line.comparison),
+        legend="loss: points of attacked accuracy below the baseline",
+    ),
+    Column("rank", _rank, spare=6),
     Column("s", _figure(lambda outcome: f"{outcome.seconds:.1f}"), terminal=False),
     Column("verdict", lambda line: verdict_of(line.row), right=False, page=False),
 )
@@ -245,3 +272,43 @@ COLUMNS: Final = (
 def filled(lines: Sequence[Line]) -> list[Column]:
     """Return the columns that have a text in one of these cases; that of the spread always."""
     return [column for column in COLUMNS if not column.name or any(map(column.text, lines))]
+
+
+def fitting(lines: Sequence[Line], width: int | None) -> list[Column]:
+    """Return the columns of a terminal that fit into its width, as far as they may be left out.
+
+    Args:
+        lines: of one table.
+        width: in characters; None for all columns.
+    """
+    shown = [column for column in filled(lines) if column.terminal]
+    while width is not None and max(map(len, table(lines, shown))) > width:
+        spare = max(shown, key=lambda column: column.spare)
+        if not spare.spare:
+            break
+        shown.remove(spare)
+    return shown
+
+
+def table(lines: Sequence[Line], shown: Sequence[Column]) -> list[str]:
+    """Return the heading of these columns and a row for each case."""
+    cells = [[column.text(line) for column in shown] for line in lines]
+    right = [position for position, column in enumerate(shown) if column.right]
+    return columns([[column.name for column in shown], *cells], right)
+
+
+def legend(lines: Sequence[Line], shown: Sequence[Column], without: Sequence[Column]) -> str:
+    """Return the line below the tables.
+
+    Args:
+        lines: of all tables.
+        shown: columns of theirs.
+        without: columns that were left out for want of room.
+    """
+    parts = [column.legend for column in shown if column.legend]
+    if any(verdict_of(line.row).endswith("?") for line in lines):
+        parts.append("?: a diagnostic doubts the attack")
+    names = [column.name or "+-" for column in without]
+    if names:
+        parts.append(f"-v, or a wider terminal, also shows: {', '.join(names)}")
+    return "; ".join(parts)

@@ -11,22 +11,25 @@ from grb_check.errors import count
 from grb_check.files.text import fit, fit_line
 from grb_check.reports import audit
 from grb_check.reports.case_line import Line
-from grb_check.reports.columns import COMPARED, diagnostic_notes, filled, notes
+from grb_check.reports.columns import (
+    COMPARED,
+    Column,
+    diagnostic_notes,
+    filled,
+    fitting,
+    legend,
+    notes,
+    table,
+)
 from grb_check.reports.conclusion import GATE_ADVICE, conclusions, no_gate
 from grb_check.reports.digest import Digest, changes_in
 from grb_check.reports.lowest_words import delta_lines, lowest_lines
-from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import comparison_lines, listed, standing_line
 from grb_check.reports.record import RunRecord
 
 YELLOW: Final = ("warn", "measured", "skip", "xfail", "xpass")
 COLOURS: Final = {"pass": "green", **dict.fromkeys(YELLOW, "yellow")}
 LOST: Final = "A worker died, or a report could not travel to the main process; see above"
-LEGEND: Final = (
-    "drop: share of the clean accuracy that is lost, +- its deviation over the repeats; "
-    "undefended: the least robust of the undefended models; easy, medium, hard: nodes of low to "
-    "high degree; ?: a diagnostic doubts the attack"
-)
 SHOWN: Final = 3  # cases that a line names
 
 
@@ -56,19 +59,27 @@ class _Plain:
         self._out.write_line(fit_line(line), **markup)
 
 
-def write_run(out: Lines, digest: Digest, lost: str = "", *, details: bool = False) -> None:
+def write_run(
+    out: Lines,
+    digest: Digest,
+    lost: str = "",
+    *,
+    details: bool = False,
+    width: int | None = None,
+) -> None:
     """Write everything that a terminal shows of a run.
 
     Args:
         out: to write to.
         digest: of the run.
-        details: whether to write what else follows from the figures, as the other reports do.
         lost: why cases are missing; empty if they are not to be listed, as in a run that was
             stopped on purpose.
+        details: whether to write what else follows from the figures, as the other reports do.
+        width: in characters, that tables should not exceed; None for one without an end, as a log.
     """
     record, out = digest.record, _Plain(out)
     if record.cases:
-        _write_tables(out, digest, details=details)
+        _write_tables(out, digest, details=details, width=width)
     if record.baseline is not None:
         for line in baseline_lines(record):
             out.write_line(line)
@@ -122,13 +133,14 @@ def _repeats_needed(rows: Sequence[CaseRecord]) -> list[str]:
     ]
 
 
-def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
+def _write_tables(out: Lines, digest: Digest, *, details: bool, width: int | None) -> None:
     """One table for each model and dataset, then what concerns all of them."""
     record = digest.record
     out.section("graph robustness")
     for text, good in digest.leads:
         out.write_line(text, bold=True, **({"green": True} if good else {"yellow": True}))
     back = {row.node_id for row in record.cases}
+    columns: dict[Column, bool] = {}  # and whether a table shows it
     for (model, dataset), every in digest.groups.items():
         lines = [line for line in every if line.row.node_id in back]
         if not lines:
@@ -138,13 +150,18 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
         out.write_line(f"{model or 'model'} on {dataset}{about}", bold=True)
         if changes := changes_in(lines):
             out.write_line(f"  between data and model: {'; '.join(changes)}")
-        _write_table(out, lines)
+        shown = fitting(lines, width)
+        _write_table(out, lines, shown)
+        known = [column for column in filled(lines) if column.terminal]
+        columns |= {column: column in shown or columns.get(column, False) for column in known}
         out.write_line("")
         group = (model, dataset)
         lows = [low for low in digest.summary.lowest if (fit(low.model), low.dataset) == group]
         for text in lowest_lines(lows) if details else ():
             out.write_line(f"  {text}")
-    out.write_line(LEGEND)
+    present = [column for column, is_shown in columns.items() if is_shown]
+    without = [column for column, is_shown in columns.items() if not is_shown]
+    out.write_line(legend(digest.lines, present, without))
     for text in conclusions(record):
         out.write_line(text, bold=True)
     for conclusion in audit.audit_conclusions(record):
@@ -159,15 +176,11 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
         out.write_line(f"diagnostic: {note}", yellow=True, bold=True)
 
 
-def _write_table(out: Lines, lines: Sequence[Line]) -> None:
+def _write_table(out: Lines, lines: Sequence[Line], shown: Sequence[Column]) -> None:
     """The table of a model and dataset."""
-    shown = [column for column in filled(lines) if column.terminal]
-    cells = [[row.text(line) for row in shown] for line in lines]
-    right = [position for position, column in enumerate(shown) if column.right]
-    table = columns([[row.name for row in shown], *cells], right)
-    for text, line in zip(table, [None, *lines], strict=True):
+    for text, line in zip(table(lines, shown), [None, *lines], strict=True):
         color = _colour(line.row) if line else "bold"
-        out.write_line(f"  {text}", **{color: True})
+        out.write_line(text, **{color: True})
 
 
 def _colour(row: CaseRecord) -> str:

@@ -14,6 +14,7 @@ from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.reports.audit import audit_conclusions
 from grb_check.reports.properties import Property, comparison_properties
+from grb_check.reports.status_words import StatusWords, words_of_all
 from grb_check.runs.finish import Finished
 
 TESTS: Final = {"attacked": BASELINE_TEST, "clean": CLEAN_TEST}
@@ -35,7 +36,7 @@ class EnteredTest:
     name: str
     failure: str | None
     properties: Sequence[Property] = ()
-    shown: str | None = None
+    shown: StatusWords | None = None
 
     @property
     def node_id(self) -> str:
@@ -74,14 +75,18 @@ def _baseline_tests(result: BaselineResult, rows: Sequence[CaseRecord]) -> list[
         "compares with it"
     )
     return [
-        EnteredTest(path=_path(*group), name=BASELINE_TEST, failure=message, shown="written")
+        EnteredTest(
+            path=_path(*group),
+            name=BASELINE_TEST,
+            failure=message,
+            shown=StatusWords("written", "written"),
+        )
         for group in groups
     ]
 
 
 def _joint_test(joint: JointComparison, name: str) -> EnteredTest:
     comparison = joint.comparison
-    detects = comparison.detectable
     return EnteredTest(
         path=_path(joint.model, joint.dataset),
         name=name,
@@ -92,9 +97,7 @@ def _joint_test(joint: JointComparison, name: str) -> EnteredTest:
             ("grb.verdict", comparison.result),
             *comparison_properties(comparison, name.removeprefix("test_")),
         ],
-        shown=comparison.result
-        if detects is None
-        else f"{comparison.result}, detects {detects:.1f}",
+        shown=words_of_all(comparison),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -144,9 +145,21 @@ def reports_of(test: EnteredTest) -> list[pytest.TestReport]:
 def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:
     """Write the tables below pytest's own reports."""
     lost = terminal.LOST if ending.facts.lost else ""
-    terminal.write_run(reporter, ending.digest, lost, details=reporter.verbosity > 0)
+    reporter.ensure_newline()  # tests that were entered stand in the last line
+    details, width = reporter.verbosity > 0, width_of(reporter)
+    terminal.write_run(reporter, ending.digest, lost, details=details, width=width)
     for line in ending.unwritten:
         reporter.write_line(f"grb: {line}", red=True)
+
+
+def width_of(reporter: pytest.TerminalReporter) -> int | None:
+    """Return the width of a terminal; None for a log, and for a run that is to show all (-v).
+
+    A log has no width, and that of pytest, 80, is for its titles.
+    """
+    if reporter.verbosity > 0 or not (reporter.isatty or "COLUMNS" in os.environ):
+        return None
+    return reporter.config.get_terminal_writer().fullwidth
 
 
 def _is_lost(

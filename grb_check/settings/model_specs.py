@@ -14,6 +14,17 @@ from grb_check.user_code.factories import parse_model_args
 from grb_check.user_code.sources import source_digest
 
 EVERY: Final = "zoo"
+# Names of factories that do not say what they make.
+UNTELLING: Final = (
+    "build",
+    "build_model",
+    "create",
+    "create_model",
+    "make",
+    "make_model",
+    "model",
+    "get_model",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +82,7 @@ def read_models(
                 f"'mypkg:build', or be a name that --grb-list=models shows"
             )
         if not equals:
-            label = _free_label(given.rpartition(":")[2], [model.label for model in models])
+            label = _free_label(_label(given), [model.label for model in models])
         if any(model.label == label for model in models):
             raise UsageError(f"--grb-model: two models have the label {label!r}; give LABEL=...")
         if not label or set(label) & set(":/[]@* ") or not label.isprintable():
@@ -89,6 +100,12 @@ def _arguments(text: str) -> dict[str, Any]:
         return parse_model_args(text)
     except UsageError as error:
         raise UsageError(f"--grb-model-args: {error}") from None
+
+
+def _label(given: str) -> str:
+    """The name of the factory; that of its module, if the factory's says nothing."""
+    module, colon, attribute = given.rpartition(":")
+    return module if colon and attribute in UNTELLING else attribute
 
 
 def _free_label(label: str, taken: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Py
         [
             "grb::tiny::test_baseline PASSED (equal)*",
             "grb::tiny::test_clean PASSED (equal)*",
-            "*loss (baseline)*",
+            "difficulty * loss  verdict",
             "*easy *equal *pass",
             "baseline *kept.json: 2 equal",
             "baseline, all 2 cases of tiny: equal*",

@@ -24,10 +24,10 @@ def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> No
             "grb limit: drop of the least robust reference + 5% + interval (default)",
             "grb::tiny::test_attack?easy/injection/rnd? MEASURED (drop *%)*",
             "*graph robustness*",
-            "build on tiny (*",
+            "models on tiny (*",
             "*easy*injection/rnd* -  *measured",  # one repeat on 16 targets has no limit
             "*easy*modification/rnd* -  *measured",
-            "build keeps * under these attacks, by attackers who do not know it; a model without *",
+            "models keeps * under these attacks, by attackers who do not know it; a model *",
             "to make a gate of it: *",
         ]
     )
@@ -146,7 +146,7 @@ def test_junit_holds_the_figures_of_cases_and_suite(
     project.runpytest(*QUICK, *workers, "--junitxml=out.xml", "--grb-max-drop=1")
     suite = ET.parse(project.path / "out.xml").getroot()[0]
     wide = {p.get("name"): p.get("value") for p in suite.find("properties")}
-    assert wide["grb.models"] == "build=models:build"
+    assert wide["grb.models"] == "models=models:build"
     assert "injection/rnd" in wide["grb.attack_rank.tiny/easy"]
     cases = suite.findall("testcase")
     assert {case.get("name") for case in cases} == {

@@ -40,7 +40,9 @@ class Screen:
         self.lines.append(line)
 
 
-def shown(*entries: tuple[Case, Outcome | None], gate: Gate | None = None) -> list[str]:
+def shown(
+    *entries: tuple[Case, Outcome | None], gate: Gate | None = None, width: int | None = None
+) -> list[str]:
     expected_cases = ExpectedCases()
     for case, measured_outcome in entries:
         fields = {"case": asdict(case), "outcome": None, "verdict": None}
@@ -61,7 +63,7 @@ def shown(*entries: tuple[Case, Outcome | None], gate: Gate | None = None) -> li
         definitions={},
     )
     screen = Screen()
-    terminal.write_run(screen, digest(made_of))
+    terminal.write_run(screen, digest(made_of), width=width)
     return screen.lines
 
 
@@ -81,17 +83,35 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
         "== graph robustness",
         "Not judged: it classifies only 63% correctly without an attack",
         "mypkg:build on synthetic-cora (made for tests)",
-        "  difficulty  attack             clean  attacked   drop          limit  undefended  "
-        "verdict",
-        "  easy        injection/pgd      80.0%     59.0%  26.3%  +- 1.8  55.0%       60.0%  pass",
-        "  medium      injection/pgd      30.0%     30.0%   0.0%  +- 0.0  55.0%       60.0%  fail "
+        "difficulty  attack             clean  attacked   drop          limit  undefended  verdict",
+        "easy        injection/pgd      80.0%     59.0%  26.3%  +- 1.8  55.0%       60.0%  pass",
+        "medium      injection/pgd      30.0%     30.0%   0.0%  +- 0.0  55.0%       60.0%  fail "
         "(clean)",
-        "  hard        modification/rnd   80.0%     20.0%  75.0%  +- 0.0  55.0%       60.0%  fail",
-        "  hard        modification/dice      -         -      -              -              error",
+        "hard        modification/rnd   80.0%     20.0%  75.0%  +- 0.0  55.0%       60.0%  fail",
+        "hard        modification/dice      -         -      -              -              error",
         "",
-        terminal.LEGEND,
+        "easy, medium, hard: nodes of low to high degree; drop: share of the clean accuracy that "
+        "is lost; +-: its deviation over the repeats; undefended: the least robust of the "
+        "undefended models",
         "mypkg:build classifies only 63% correctly without an attack: too few to lose any.",
     ]
+
+
+def test_a_narrow_terminal_has_no_columns_of_references() -> None:
+    """They are named below; the spread and the clean accuracy go after them."""
+    measured = outcome([(0.8, 0.6), (0.8, 0.58)], [(0.8, 0.6), (0.8, 0.6)])
+    widths = {width: shown((CASE, measured), width=width) for width in (None, 85, 70, 20)}
+    heads = {width: lines[3].split() for width, lines in widths.items()}
+    below = {width: lines[6].rpartition("; ")[2] for width, lines in widths.items()}
+    always = ["difficulty", "attack", "attacked", "drop", "limit", "verdict"]
+    assert set(heads[None]) == {*always, "clean", "undefended"}
+    assert heads[85] == heads[None]
+    assert set(heads[70]) == {*always, "clean"}
+    assert heads[20] == always
+    assert max(map(len, widths[70][3:5])) <= 70
+    assert below[70] == "-v, or a wider terminal, also shows: +-, undefended"
+    assert below[20] == "-v, or a wider terminal, also shows: clean, +-, undefended"
+    assert "also shows" not in below[None]
 
 
 def table(*entries: dict[str, Any]) -> list[list[str]]:

@@ -42,5 +42,5 @@ def test_reference_models_have_names(tmp_path: Path) -> None:
 def test_zoo_stands_for_all_reference_models(tmp_path: Path) -> None:
     """As for a leaderboard; others may be named beside it."""
     models = settings(tmp_path, model=["zoo", "mypkg:build"]).models
-    assert [model.label for model in models] == [*ZOO, "build"]
+    assert [model.label for model in models] == [*ZOO, "mypkg"]
     assert models[0].target == ZOO["gcn"].target
