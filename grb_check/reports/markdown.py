@@ -1,7 +1,8 @@
 """The summary for a step of CI or a comment on a merge request.
 
-It begins with an HTML comment, the marker, with a digest of the verdicts: a job comments again only
-if the digest is another than that of its last comment (docs/how-to/pull-request-comments.md).
+It begins with an HTML comment, the marker, with a state and a digest of the verdicts: a job comments
+if something failed or is undecided and the digest is another than that of its last comment, and
+once when that has ended (docs/how-to/pull-request-comments.md).
 Foreign text appears only as code, in which neither GitHub nor GitLab interprets names, numbers,
 markup or HTML.
 """
@@ -79,7 +80,7 @@ class Section:
 def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
     """Return the summary, at most `limit` bytes of UTF-8; parts that do not fit are counted."""
     parts = [part for digest in digests for part in _parts(digest)]
-    lines = [f"<!-- grb_check {verdicts_digest(digests)} -->"]
+    lines = [f"<!-- grb_check {_state(digests)} {verdicts_digest(digests)} -->"]
     left = limit - KEPT_BACK - _size(lines)
     for part in parts:
         left -= _size((*part.before, *part.after)) + (KEPT_BACK if part.rows else 0)
@@ -96,6 +97,13 @@ def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
             left += KEPT_BACK
     # GitLab acts on a line that begins with a slash, such as /close, even in some blocks of code.
     return re.sub("^/", " /", "\n".join(lines), flags=re.MULTILINE) + "\n"
+
+
+def _state(digests: Sequence[Digest]) -> str:
+    """Return `failed`, `unsure` or `passed`."""
+    if not all(digest.green for digest in digests):
+        return "failed"
+    return "unsure" if any(digest.unsure for digest in digests) else "passed"
 
 
 def verdicts_digest(digests: Sequence[Digest]) -> str:
@@ -151,7 +159,7 @@ def _head(digest: Digest) -> Section:
     models = list(dict.fromkeys(model for model, _ in digest.groups if model))
     leads = [text for text, _ in digest.leads]
     title = leads[0] if len(leads) == 1 else "Graph robustness"
-    lines = [f"## {_LEVEL_SIGNS[digest.sign]}{title}", ""]
+    lines = [f"## {_LEVEL_SIGNS[digest.sign]}{title}{_largest_loss(digest)}", ""]
     lines += [f"- {span(text)}" for text in leads * (len(leads) > 1)]
     lines += [""] * (len(leads) > 1)
     lines += [digest.headline if digest.green else f"**Failed:** {digest.headline}", ""]
@@ -174,6 +182,20 @@ def _head(digest: Digest) -> Section:
     texts = (*(row.text for row in digest.further), *digest.record.notes)
     further = [f"- {span(text)}" for text in texts]
     return Section((*lines, *further, *([""] if further else [])))
+
+
+def _largest_loss(digest: Digest) -> str:
+    """What the case lost that lost most to the baseline; empty if none lost anything."""
+    losses = [
+        (line.comparison.loss, line)
+        for line in digest.lines
+        if line.comparison is not None and line.comparison.loss is not None
+    ]
+    loss, line = max(losses, key=lambda entry: entry[0], default=(0.0, None))
+    if line is None or digest.baseline is None or round(loss, 1) <= 0:
+        return ""
+    where = f"{span(digest.baseline.path)} ({span(digest.name_of(line))})"
+    return f"; loses up to {loss:.1f} points to {where}"
 
 
 def _failed(digest: Digest) -> Section:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from outcome_factory import CASE
-from record_factory import HOSTILE, compared, entry, measured, record, rich, view
+from record_factory import HOSTILE, baseline, compared, entry, measured, record, rich, view
 
 from grb_check.cases.case import Case
 from grb_check.reports.markdown import markdown_text, span
@@ -21,7 +21,8 @@ def test_what_broke_comes_first_with_the_command_to_see_it_again() -> None:
     """Message, counter-example and replay in a block; then tables and the baseline."""
     text = markdown_text([view(rich())])
     assert text.split("\n", 1)[1].startswith(
-        "## ❌ Not judged: it classifies only 76% correctly without an attack\n\n"
+        "## ❌ Not judged: it classifies only 76% correctly without an attack; loses up to 4.0 points "
+        "to `robustness.json` (`synthetic-cora/easy/modification/dice`)\n\n"
         "**Failed:** 4 of 16 cases passed; 7 failed"
     )
     assert text.index("What broke") < text.index("Drops on") < text.index("### Baseline")
@@ -95,3 +96,15 @@ def test_no_line_is_a_quick_action_of_gitlab() -> None:
     body = markdown_text([view(record([entry(CASE, None, message="/close ```")]))])
     assert "\n /close" in body
     assert not re.search("^/", body, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("drop", "result", "state"),
+    [(0.5, "pass", "failed"), (0.1, "inconclusive", "unsure"), (0.1, "pass", "passed")],
+)
+def test_the_marker_says_whether_a_comment_is_due(drop: float, result: str, state: str) -> None:
+    """And the title names the largest loss."""
+    row = entry(CASE, measured(CASE, drop), comparison=compared(result))
+    marker, title, *_ = markdown_text([view(record([row], baseline=baseline()))]).splitlines()
+    assert marker.startswith(f"<!-- grb_check {state} ")
+    assert title.endswith(f"; loses up to 4.0 points to `robustness.json` (`{CASE.id}`)")

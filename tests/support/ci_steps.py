@@ -25,7 +25,10 @@ CONTEXT: Final = {
 _PYTHON: Final = f"""#!/bin/bash
 printf '%q ' "$@" >> "$CALLS"
 echo >> "$CALLS"
-[ -z "${ONLY_RECORD}" ] && [ "$1 $2" != "-m pip" ] || exit 0
+if [ -n "${ONLY_RECORD}" ] || [ "$1 $2" = "-m pip" ]; then
+    [ "$2" != pytest ] || sleep "${{SLEEP:-0}}"
+    exit 0
+fi
 exec "$REAL_PYTHON" "$@"
 """
 
