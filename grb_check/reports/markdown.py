@@ -1,8 +1,8 @@
 """The summary for a step of CI or a comment on a merge request.
 
-It begins with an HTML comment, the marker, with a state and a digest of the verdicts: a job comments
-if something failed or is undecided and the digest is another than that of its last comment, and
-once when that has ended (docs/how-to/pull-request-comments.md).
+It begins with an HTML comment, the marker, with a state and a digest of the verdicts: a job
+comments if something failed or is undecided and the digest is another than that of its last
+comment, and once when that has ended (docs/how-to/pull-request-comments.md).
 Foreign text appears only as code, in which neither GitHub nor GitLab interprets names, numbers,
 markup or HTML.
 """
