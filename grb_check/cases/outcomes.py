@@ -17,6 +17,7 @@ from grb_check.attacks.names import split_budget
 from grb_check.cases.case import Case
 from grb_check.cases.findings import Finding
 from grb_check.cases.metrics import relative_drop
+from grb_check.cases.target_weights import ACCURACY, BALANCED, effective_number, right_share
 
 UNDEFENDED: Final = ("gcn", "gat", "sage", "gin")  # references of which a default limit is made
 # A reference has learned the data if it is this share of the way from the majority class to 1.
@@ -121,9 +122,10 @@ class Outcome:
     GCN: under the same perturbations, or, if the attack is white-box, under that attack on the
     reference. `majority` is the accuracy on the targets of a model that predicts their most
     frequent class. `attack` describes the attack with its version and settings; it is empty if a
-    change of its output cannot be detected. `threat` describes its budgets. `changes` were made
-    between what the user gave and what the model gets. `shipped` has references that were measured
-    for the release.
+    change of its output cannot be detected. `threat` describes its budgets. `target_weights` are
+    those of balanced accuracy, which all figures are of then, see `balanced_weights`; empty for
+    accuracy. `changes` were made between what the user gave and what the model gets. `shipped` has
+    references that were measured for the release.
     """
 
     case: Case
@@ -137,6 +139,7 @@ class Outcome:
     changes: tuple[str, ...] = ()
     attack: str = ""
     threat: str = ""
+    target_weights: bytes = b""
     shipped: Mapping[str, Reference] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -155,6 +158,26 @@ class Outcome:
     def attacked(self) -> float:
         """Mean attacked accuracy over the repeats, in [0, 1]."""
         return statistics.fmean(repeat.victim.attacked for repeat in self.repeats)
+
+    @property
+    def metric(self) -> str:
+        """What the figures are of: `accuracy` or `balanced accuracy`."""
+        return BALANCED if self.target_weights else ACCURACY
+
+    @property
+    def accuracy(self) -> tuple[float, float]:
+        """Mean accuracy over the repeats without and with the attack, whatever the metric."""
+        sides = [(repeat.victim.right_before, repeat.victim.right_after) for repeat in self.repeats]
+        before, after = (
+            statistics.fmean(right_share(bits, self.targets) for bits in side)
+            for side in zip(*sides, strict=True)
+        )
+        return before, after
+
+    @cached_property
+    def effective_targets(self) -> int:
+        """How many targets of equal weight have the variance of these."""
+        return effective_number(self.targets, self.target_weights)
 
     @property
     def adaptive(self) -> bool:

@@ -23,6 +23,7 @@ class CaseFacts:
     origin: str
     attack: str
     threat: str
+    target_weights: bytes = b""
     shipped: Mapping[str, Reference] = field(default_factory=dict)
 
 
@@ -67,7 +68,8 @@ def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outco
         if result.facts != facts:
             raise DataError(
                 f"{case.id}: repeats were measured on different data or by different attacks: "
-                f"{facts} and {result.facts}; give all workers the same files, and run again"
+                f"{_described(facts)} and {_described(result.facts)}; give all workers the same "
+                f"files, and run again"
             )
     return Outcome(
         case=case,
@@ -81,8 +83,13 @@ def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outco
         changes=tuple(dict.fromkeys(text for result in results for text in result.changes)),
         attack=facts.attack,
         threat=facts.threat,
+        target_weights=facts.target_weights,
         shipped=facts.shipped,
     )
+
+
+def _described(facts: CaseFacts) -> str:
+    return f"{facts.targets} targets of {facts.dataset}, {facts.attack}, {facts.threat}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from grb_check.cases.case import Case
 from grb_check.cli.console import complain, say
 from grb_check.datasets import Places
 from grb_check.datasets.catalogue import split_off_number
-from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
+from grb_check.datasets.source import FEATURE_RULES, METRICS, SPLIT_RULES, TRAININGS, expanded
 from grb_check.errors import (
     BudgetError,
     DataError,
@@ -221,6 +221,7 @@ def _settings(options: argparse.Namespace, saved: Evidence) -> RunSettings:
         split=places.split,
         training=places.training,
         features=places.features,
+        metric=places.metric,
         device=options.grb_device,
     )
 
@@ -262,6 +263,7 @@ def _places(options: argparse.Namespace, saved: Evidence) -> Places:
         split=chosen("split", saved.data.split, SPLIT_RULES),
         training=choose("training", saved.data.training, TRAININGS),
         features=chosen("features", saved.data.features, FEATURE_RULES),
+        metric=chosen("metric", saved.data.metric, METRICS),
     )
 
 

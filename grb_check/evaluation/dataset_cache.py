@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 
 from grb_check import datasets
+from grb_check.datasets.metric import metric_of
 from grb_check.datasets.source import DataChange
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.victims import TrainedVictims, our_warnings
@@ -60,7 +61,8 @@ def load_cache(
         graph=dataset.graph.to(device),
         given_edges=None if given is None else given.to(device),
     )
-    harness_models = HarnessModels(on_device, dataset.fingerprint(), store, device, pack)
+    metric = metric_of(dataset, source.places.metric)
+    harness_models = HarnessModels(on_device, dataset.fingerprint(), store, device, metric, pack)
     changes = [w.message.change for w in caught if isinstance(w.message, DataChange)]
     repaired = tuple(dict.fromkeys(changes))
     return DatasetCache(harness_models, source, our_warnings(caught), repaired)

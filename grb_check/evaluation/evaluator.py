@@ -10,10 +10,12 @@ from typing import Final
 from grb_check import datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair
+from grb_check.attacks.threat import Threat
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult, outcome_of
 from grb_check.datasets.graph_dataset import AnyDataset
+from grb_check.datasets.metric import why_balanced
 from grb_check.evaluation.dataset_cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.packed import check_pack
@@ -74,6 +76,14 @@ class Evaluator:
         with threads_for(cache.harness.dataset.num_nodes), restored():
             cache.victims.build(subject, 0)
         return cache.harness.fingerprint
+
+    def why_balanced(self, source: datasets.Source) -> str:
+        """Return why figures of a dataset are balanced accuracies, see `metric.why_balanced`."""
+        return why_balanced(self.dataset(source), source.places.metric)
+
+    def target_weights(self, source: datasets.Source, threat: Threat) -> bytes:
+        """Return the weights of targets, see `balanced_weights`; empty for accuracy."""
+        return self._cache(source).harness.target_weights(threat)
 
     def trial(self, source: datasets.Source, case: Case, seed: int = 0) -> Trial:
         """Return a case in one repeat, see `repeats.trial_of`.

@@ -6,8 +6,12 @@ from functools import partial
 from typing import Final
 
 import torch
+from torch import Tensor
 
+from grb_check.attacks.threat import Threat
+from grb_check.cases.target_weights import balanced_weights
 from grb_check.datasets.graph_dataset import AnyDataset
+from grb_check.datasets.source import Metric
 from grb_check.errors import DataError
 from grb_check.evaluation.surrogates import from_arrays, recipe, surrogate, to_arrays
 from grb_check.evaluation.trained_model import TrainedModel, predict
@@ -27,6 +31,7 @@ class HarnessModels:
         fingerprint: of the dataset.
         store: where trained models are kept between runs.
         device: where they are trained.
+        metric: what figures are of.
         pack: that black-box perturbations are taken from; None to make them.
 
     Attributes:
@@ -39,15 +44,27 @@ class HarnessModels:
         fingerprint: str,
         store: Store,
         device: torch.device,
+        metric: Metric = "accuracy",
         pack: Pack | None = None,
     ) -> None:
         self.dataset = dataset
         self.fingerprint = fingerprint
         self.store = store
         self.device = device
+        self.metric = metric
         self.pack = pack
         self.trainings = REFERENCE_TRAININGS
         self._trained: dict[tuple[str, int], TrainedModel] = {}
+
+    def classes(self, threat: Threat) -> Tensor:
+        """True classes of the targets, int64 [t], on the CPU."""
+        classes: Tensor = self.dataset.graph.y.cpu()
+        return classes[threat.targets.cpu()]
+
+    def target_weights(self, threat: Threat) -> bytes:
+        """Weights of the targets, see `balanced_weights`; empty for accuracy."""
+        balanced = self.metric == "balanced"
+        return balanced_weights(self.classes(threat).tolist()) if balanced else b""
 
     def surrogate(self, kind: str) -> TrainedModel:
         """The surrogate of a kind: one for all repeats, as in GRB."""

@@ -35,10 +35,10 @@ def stored_scores(trial: Trial, key: str) -> Scores | None:
     arrays = trial.harness.store.load_arrays(key)
     if arrays is None or arrays["right"].shape != (2, int(trial.threat.targets.numel())):
         return None
-    return scores(*arrays["right"])
+    return scores(trial, *arrays["right"])
 
 
 def save_scores(trial: Trial, key: str, before: Right, after: Right) -> Scores:
     """Store which targets were right, and return the scores."""
     trial.harness.store.save_arrays(key, {"right": np.stack([before, after])})
-    return scores(before, after)
+    return scores(trial, before, after)

@@ -9,6 +9,7 @@ from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Measurement, Method, Reference, Scores
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.datasets.dataset import digest
+from grb_check.datasets.metric import largest_class
 from grb_check.evaluation.changes import edges_of_attacks
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.scores import Right, right_before, scores
@@ -55,7 +56,7 @@ def measured(
     """
     measurement = Measurement(
         seed=trial.seed,
-        victim=scores(right_before(trial, victim), after),
+        victim=scores(trial, right_before(trial, victim), after),
         references=references,
         spent=spent(perturbation),
         from_store=from_store,
@@ -81,16 +82,17 @@ def measured(
 def facts_of(trial: Trial) -> CaseFacts:
     """Return what all repeats of a case have in common."""
     dataset, threat = trial.harness.dataset, trial.threat
-    classes = dataset.graph.y.cpu()[threat.targets.cpu()]
+    classes, weights = trial.classes, trial.target_weights
     targets = int(threat.targets.numel())
     edges = edges_of_attacks(dataset.given_edges)
     return CaseFacts(
         targets=targets,
-        majority=int(classes.bincount().max()) / targets,
+        majority=1 / len({*classes.tolist()}) if weights else largest_class(classes),
         dataset=trial.harness.fingerprint,
         origin=dataset.origin,
         attack=description_of(trial) or "",
         threat="; ".join(filter(None, [describe_threat(threat), edges])),
+        target_weights=weights,
         shipped=shipped_on(trial),
     )
 
@@ -98,11 +100,11 @@ def facts_of(trial: Trial) -> CaseFacts:
 def shipped_on(trial: Trial) -> Mapping[str, Reference]:
     """Return the references that are shipped for the case of a trial; empty if there are none.
 
-    A run from a pack has other perturbations than these references.
+    A run from a pack has other perturbations than these references, and their figures are
+    accuracies.
     """
-    return (
-        {} if trial.harness.pack is not None else shipped_references().get(shipped_key(trial), {})
-    )
+    other = trial.harness.pack is not None or trial.harness.metric != "accuracy"
+    return {} if other else shipped_references().get(shipped_key(trial), {})
 
 
 def _budget_finding(trial: Trial, perturbation: Perturbation) -> tuple[Finding, ...]:

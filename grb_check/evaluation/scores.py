@@ -10,6 +10,7 @@ from torch import Tensor
 
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.outcomes import Scores
+from grb_check.cases.target_weights import right_share
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
@@ -30,18 +31,19 @@ def right_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -
     return _right(trial, predicted_after(model, dataset.graph, perturbation, targets, trial.seed))
 
 
-def scores(before: Right, after: Right) -> Scores:
+def scores(trial: Trial, before: Right, after: Right) -> Scores:
     """Scores of a model from the targets that it classifies correctly before and after."""
-    return Scores(
-        clean=float(before.mean()),
-        attacked=float(after.mean()),
-        right_before=np.packbits(before).tobytes(),
-        right_after=np.packbits(after).tobytes(),
-    )
+    sides = [np.packbits(side).tobytes() for side in (before, after)]
+    clean, attacked = (right_share(bits, before.size, trial.target_weights) for bits in sides)
+    return Scores(clean=clean, attacked=attacked, right_before=sides[0], right_after=sides[1])
+
+
+def left(trial: Trial, right: Right) -> float:
+    """The figure of a model that is right on these targets, bool [t]."""
+    return right_share(np.packbits(right).tobytes(), right.size, trial.target_weights)
 
 
 def _right(trial: Trial, predicted: Tensor) -> Right:
     """Which of the targets' classes int64 [t] are right."""
-    truth = trial.harness.dataset.graph.y.cpu()[trial.threat.targets.cpu()]
-    right: Right = (predicted == truth).numpy()
+    right: Right = (predicted == trial.classes).numpy()
     return right

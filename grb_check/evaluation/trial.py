@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Threat
@@ -28,6 +30,16 @@ class Trial:
     threat: Threat
     case: Case
     seed: int
+
+    @property
+    def classes(self) -> Tensor:
+        """True classes of the targets, int64 [t], on the CPU."""
+        return self.harness.classes(self.threat)
+
+    @property
+    def target_weights(self) -> bytes:
+        """Those of balanced accuracy, see `balanced_weights`; empty for accuracy."""
+        return self.harness.target_weights(self.threat)
 
     @property
     def poisons(self) -> bool:

@@ -27,7 +27,7 @@ from grb_check.evaluation.fallbacks import (
 from grb_check.evaluation.perturbations import on_model
 from grb_check.evaluation.references import save_scores, stored_scores
 from grb_check.evaluation.results import measured
-from grb_check.evaluation.scores import Right, right_after, right_before, scores
+from grb_check.evaluation.scores import Right, left, right_after, right_before, scores
 from grb_check.evaluation.store_keys import description_of, white_box_reference_key
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
@@ -62,7 +62,7 @@ def white_box(
     search = adaptive is None or bool(doubts)
     misled = adaptive is None or any(doubt.name != "cut-off" for doubt in doubts)
     attempts = _attempts(trial, victim, adaptive, transferred, search=search, misled=misled)
-    method = _strongest(attempts)
+    method = _strongest(trial, attempts)
     chosen = attempts[method]
     methods = tuple(attempt for attempt in attempts if attempt != "transferred")
     return measured(
@@ -95,7 +95,7 @@ def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], st
         return [direct], ""
     return sorted(
         (direct, blended),
-        key=lambda perturbation: int(right_after(trial, model, perturbation).sum()),
+        key=lambda perturbation: left(trial, right_after(trial, model, perturbation)),
     ), ""
 
 
@@ -129,8 +129,8 @@ def _attempts(
     }
 
 
-def _strongest(attempts: Attempts) -> Method:
-    return min(attempts, key=lambda method: int(attempts[method].right.sum()))
+def _strongest(trial: Trial, attempts: Attempts) -> Method:
+    return min(attempts, key=lambda method: left(trial, attempts[method].right))
 
 
 def _notes(
@@ -179,7 +179,7 @@ def _reference_scores(
     harness_models = trial.harness
     description = description_of(trial)
     if description is None:
-        return scores(*_attack_reference(trial, kind, transferred, methods))
+        return scores(trial, *_attack_reference(trial, kind, transferred, methods))
     tried = " and ".join(
         f"{method} v{SEARCH}" if method == "score-based" else method for method in methods
     )
@@ -203,4 +203,4 @@ def _attack_reference(
     search = not no_graph and (adaptive is None or "score-based" in methods)
     misled = adaptive is None
     attempts = _attempts(trial, reference, adaptive, transferred, search=search, misled=misled)
-    return before, attempts[_strongest(attempts)].right if attempts else before
+    return before, attempts[_strongest(trial, attempts)].right if attempts else before

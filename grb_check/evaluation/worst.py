@@ -12,10 +12,13 @@ from grb_check.attacks.names import without_budgets
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Measurement, Reference, Scores
 from grb_check.cases.repeat_results import RepeatResult
+from grb_check.cases.target_weights import right_share
 from grb_check.evaluation.diagnostics import about_model
 
 
-def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measurement:
+def worst_of(
+    members: Sequence[tuple[str, Measurement]], targets: int, weights: bytes = b""
+) -> Measurement:
     """The measurement of the strongest attack: rows "Min" of the papers.
 
     Each reference has a strongest attack of its own, since it is a model like any other.
@@ -26,6 +29,7 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
     Args:
         members: one or more attacks by name, measured in the same repeat.
         targets: number of targets.
+        weights: of the targets, see `right_share`.
     """
     names = [without_budgets(name) for name, _ in members]
     measurements = [measurement for _, measurement in members]
@@ -42,7 +46,7 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
         notes=(f"worst of {len(names)} ({', '.join(names)}): {names[position]}", *strongest.notes),
         diagnostics=_findings(strongest, measurements),
         member=names[position],
-        per_target=_right_under_all(measurements, targets),
+        per_target=_right_under_all(measurements, targets, weights),
     )
 
 
@@ -55,7 +59,7 @@ def worst_result(names: Sequence[str], results: Sequence[RepeatResult]) -> Repea
     """
     facts = results[0].facts
     members = [(name, result.measurement) for name, result in zip(names, results, strict=True)]
-    worst = worst_of(members, facts.targets)
+    worst = worst_of(members, facts.targets, facts.target_weights)
     strongest = next(
         result for result in results if result.measurement.perturbation == worst.perturbation
     )
@@ -94,6 +98,6 @@ def _findings(strongest: Measurement, measurements: Sequence[Measurement]) -> tu
     return tuple(result.values())
 
 
-def _right_under_all(measurements: Sequence[Measurement], targets: int) -> float:
+def _right_under_all(measurements: Sequence[Measurement], targets: int, weights: bytes) -> float:
     bits = [np.frombuffer(measurement.victim.right_after, np.uint8) for measurement in measurements]
-    return int(np.unpackbits(np.bitwise_and.reduce(bits)).sum()) / targets
+    return right_share(np.bitwise_and.reduce(bits).tobytes(), targets, weights)

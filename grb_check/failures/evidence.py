@@ -123,6 +123,7 @@ class SavedDataset:
             folder of the replay.
         fingerprint: of everything that can change an outcome.
         sizes: numbers of nodes, edges, ..., for messages.
+        metric: what figures are of.
     """
 
     spec: str
@@ -133,6 +134,7 @@ class SavedDataset:
     base: str
     fingerprint: str
     sizes: Mapping[str, int]
+    metric: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,6 +177,7 @@ def _evidence(failure: FailedTest, evaluator: Evaluator, places: RunFolders) -> 
             split=source_places.split,
             training=source_places.training,
             features=source_places.features,
+            metric=source_places.metric,
             folders=tuple(map(str, source_places.folders)),
             base=str(places.root),
             fingerprint=outcome.dataset,

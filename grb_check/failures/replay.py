@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -14,6 +15,7 @@ from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
+from grb_check.cases.target_weights import right_share
 from grb_check.datasets import Source
 from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
@@ -34,6 +36,7 @@ class Replay:
         seed: of the repeat, for models that draw in their forward.
         poisoned: of a case that poisons, the targets' predicted classes after a training on the
             attacked graph, see `predicted_if_poisoned`.
+        target_weights: see `Outcome`.
     """
 
     model: TrainedModel
@@ -41,6 +44,7 @@ class Replay:
     threat: Threat
     seed: int
     poisoned: Callable[[Perturbation], Tensor] | None = None
+    target_weights: bytes = b""
 
     @property
     def targets(self) -> Tensor:
@@ -65,8 +69,9 @@ class Replay:
         return predicted_after(self.model, self.graph, perturbation, self.targets, self.seed)
 
     def accuracy(self, predicted: Tensor) -> float:
-        """Fraction of correct predictions int64 [t] of the targets."""
-        return float((predicted == self.classes).numpy().mean())  # as in outcomes, to the bit
+        """The figure of predictions int64 [t] of the targets, as in outcomes, to the bit."""
+        right = (predicted == self.classes).numpy()
+        return right_share(np.packbits(right).tobytes(), right.size, self.target_weights)
 
 
 @contextmanager
@@ -85,7 +90,9 @@ def replaying(
         victim = evaluator.victim(subject, source, seed)
         poisoned = partial(predicted_if_poisoned, victim, dataset, threat.targets)
         poisons = case.scenario == POISONING
-        yield Replay(victim, dataset.graph, threat, seed, poisoned if poisons else None)
+        given = poisoned if poisons else None
+        weights = evaluator.target_weights(source, threat)
+        yield Replay(victim, dataset.graph, threat, seed, given, weights)
 
 
 def sizes(dataset: AnyDataset) -> dict[str, int]:

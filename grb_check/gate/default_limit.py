@@ -99,11 +99,11 @@ def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit | None:
 
     alpha, count, result = ALPHA / cases**SHARED, len(outcome.repeats), []
     sides = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]
-    variance = moderated_variance(sides, outcome.targets) / count
+    variance = moderated_variance(sides, outcome.effective_targets) / count
     quantile = float(stdtrit(PRIOR_FREEDOM + count - 1, 1.0 - alpha))
     for name, reference in outcome.undefended_references.items():
         pairs = list(zip(reference.clean, reference.attacked, strict=True))
-        theirs = moderated_variance(pairs, outcome.targets) / len(pairs)
+        theirs = moderated_variance(pairs, outcome.effective_targets) / len(pairs)
         result.append(
             (statistics.fmean(reference.drops), quantile * math.sqrt(variance + theirs), name)
         )

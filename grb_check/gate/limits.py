@@ -70,7 +70,7 @@ def judge(
     floor, floor_rule = clean_floor(outcome, gate)
     below_floor = outcome.clean < floor
     victims = [repeat.victim for repeat in outcome.repeats]
-    interval, method = drop_interval(victims, outcome.targets)
+    interval, method = drop_interval(victims, outcome.effective_targets)
     borderline = limit.absolute and interval[0] <= (limit.value or 0.0) <= interval[1]
     judged = limit.value is not None or (comparison is not None and comparison.judges)
     result = _by_limit(outcome, limit) if judged else "measured"
@@ -79,7 +79,7 @@ def judge(
         message = comparison.text
     if below_floor:
         message = (
-            f"clean accuracy {outcome.clean:.1%} < floor {floor:.1%} ({floor_rule}); "
+            f"clean {outcome.metric} {outcome.clean:.1%} < floor {floor:.1%} ({floor_rule}); "
             f"the drop of {outcome.drop:.1%} is meaningless"
         )
     failure = _Failure(message) if below_floor or result == "fail" else None
@@ -235,7 +235,7 @@ def _figures(outcome: Outcome, limit: _Limit, interval: tuple[float, float] | No
 def clean_floor(outcome: Outcome, gate: Gate) -> tuple[float, str]:
     """Return the smallest clean accuracy that passes, and its origin."""
     if gate.min_clean is not None:
-        return gate.min_clean, "min clean accuracy"
+        return gate.min_clean, f"min clean {outcome.metric}"
     rule = f"{FLOOR_SHARE:.0%} of the reference GCN's {outcome.reference_clean:.1%}"
     return FLOOR_SHARE * outcome.reference_clean, rule
 

@@ -18,6 +18,7 @@ from grb_check.cases.case_record import CaseRecord, with_lost
 from grb_check.cases.metrics import over_repeats, weighted_lowest
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
+from grb_check.cases.target_weights import ACCURACY, BALANCED
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.gate.limits import Gate, clean_floor
@@ -150,7 +151,7 @@ def standings_of(outcome: Outcome, boards: Boards, gate: Gate) -> tuple[Standing
     None if its clean accuracy is below the floor; leaderboards that were measured on other data are
     left out.
     """
-    if outcome.clean < clean_floor(outcome, gate)[0]:
+    if outcome.clean < clean_floor(outcome, gate)[0] or outcome.metric != ACCURACY:
         return ()
     case = outcome.case
     attack = f"{case.scenario}/{case.attack}"
@@ -240,7 +241,9 @@ def _lost(lost: Sequence[str], cases: int) -> str:
 
 
 def _unlike(outcomes: Sequence[Outcome]) -> str:
-    """Return why outcomes do not belong together, as when a fixture has parameters."""
+    """Return why outcomes are not ranked: they do not belong together, or are no accuracies."""
+    if any(outcome.metric != ACCURACY for outcome in outcomes):
+        return f"its figures are of {BALANCED}; --grb-metric=accuracy for ranks"
     models = dict.fromkeys(outcome.model for outcome in outcomes)
     if len(models) > 1:
         return f"its cases are of several models ({', '.join(models)})"

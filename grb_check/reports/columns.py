@@ -12,6 +12,7 @@ from grb_check.cases.findings import Finding, anchor
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import ENOUGH
+from grb_check.cases.target_weights import ACCURACY
 from grb_check.cases.verdicts import Comparison, ComparisonResult
 from grb_check.errors import count
 from grb_check.reports.case_line import Line
@@ -121,9 +122,9 @@ def _unlearned(outcome: Outcome) -> list[str]:
         f"{name.upper()} {share:.1%}" for name, share in zip(outcome.unlearned, clean, strict=True)
     )
     return [
-        f"{outcome.case.dataset}/{outcome.case.difficulty}: clean accuracy of {reported}, and of "
-        f"the most frequent class {outcome.majority:.1%}: such a reference has learned nothing, "
-        f"makes no limit, and is not shown"
+        f"{outcome.case.dataset}/{outcome.case.difficulty}: clean {outcome.metric} of {reported}, "
+        f"and of the most frequent class {outcome.majority:.1%}: such a reference has learned "
+        f"nothing, makes no limit, and is not shown"
     ]
 
 
@@ -163,6 +164,12 @@ def _figure(text: Callable[[Outcome], str]) -> Callable[[Line], str]:
 
 def _attack(line: Line) -> str:
     return f"{line.attack} ({line.test})" if line.test else line.attack
+
+
+def _accuracy(line: Line) -> str:
+    """The accuracy under attack, where the figures are of another metric."""
+    outcome = line.row.outcome
+    return "" if outcome is None or outcome.metric == ACCURACY else f"{outcome.accuracy[1]:.1%}"
 
 
 def _spread(line: Line) -> str:
@@ -244,6 +251,7 @@ COLUMNS: Final = (
         legend="drop: share of the clean accuracy that is lost",
     ),
     Column("", _spread, spare=2, legend="+-: its deviation over the repeats"),
+    Column("accuracy", _accuracy, spare=1, legend="accuracy: under attack, of all targets alike"),
     Column("interval", _interval, terminal=False),
     Column("limit", _limit),
     Column("no graph", _mark(lambda outcome: outcome.no_graph), spare=3),

@@ -9,11 +9,12 @@ from typing import Final
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 from grb_check.cases.suites import SUITES
+from grb_check.cases.target_weights import BALANCED
 from grb_check.files.text import fit
 from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.files import shipped_board
 from grb_check.ranking.ranks import rank_over_difficulties
-from grb_check.reports.levels import KNOWING, Side, by_model, sides_of
+from grb_check.reports.levels import KNOWING, Side, by_model, poor, sides_of
 from grb_check.reports.rank_words import ordinal
 from grb_check.reports.record import RunRecord
 
@@ -47,18 +48,16 @@ def no_gate(record: RunRecord) -> bool:
 def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
     outcomes = [row.outcome for row in rows if row.outcome is not None]
     if any(row.below_floor for row in rows):
-        clean = statistics.fmean(outcome.clean for outcome in outcomes)
-        return (
-            f"{model} classifies only {clean:.0%} correctly without an attack: too few to lose any."
-        )
+        return f"{model} {poor(outcomes)}: too few to lose any."
     sides = sides_of(outcomes)
     first, *rest = sides
     words = [f"attackers who {first.who}"]
     words += [f"those who {'do' if side.who == KNOWING else side.who}" for side in rest]
     average = "on average " if len(sides[0].attacks) > 1 else ""
     left = _means(sides, lambda outcome: outcome.attacked)
+    of = f" of {BALANCED}" * (outcomes[0].metric == BALANCED)
     return (
-        f"{model} keeps {average}{left} under these attacks, by {' and by '.join(words)}; "
+        f"{model} keeps {average}{left}{of} under these attacks, by {' and by '.join(words)}; "
         f"{_others(sides)}.{_rank(rows, gate)}"
     )
 

@@ -17,6 +17,7 @@ from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
+from grb_check.cases.target_weights import BALANCED
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.gate.drop_interval import ONE_REPEAT_FREEDOM, ONE_REPEAT_SCALE
@@ -146,7 +147,8 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
     title = _title(rank, side)
     title += f" against attackers who {side.who}" * (rank in TITLES and not adaptive)
     attacks = len({(outcome.case.scenario, outcome.case.attack) for outcome in outcomes})
-    left = f"{range_of(side.strongest, _attacked)} left under {count(attacks, 'attack')}"
+    of = f" of {BALANCED}" * (outcomes[0].metric == BALANCED)
+    left = f"{range_of(side.strongest, _attacked)}{of} left under {count(attacks, 'attack')}"
     remarks = [f"{title}: {left}", _beside(rank, side)]
     if not adaptive:
         remarks.append("nobody who knows it attacked")
@@ -173,12 +175,19 @@ def _title(rank: int, side: Side) -> str:
 
 def _why_not_judged(rows: Sequence[CaseRecord], outcomes: Sequence[Outcome]) -> str:
     if any(row.below_floor for row in rows):
-        clean = statistics.fmean(outcome.clean for outcome in outcomes)
-        return f"it classifies only {clean:.0%} correctly without an attack"
+        return f"it {poor(outcomes)}"
     known = all(
         outcome.no_graph is not None or outcome.has_learned(MAIN_REFERENCE) for outcome in outcomes
     )
     return "" if known else "no other model has learned the data"
+
+
+def poor(outcomes: Sequence[Outcome]) -> str:
+    """Return what a model does without an attack that does too little."""
+    clean = statistics.fmean(outcome.clean for outcome in outcomes)
+    if outcomes[0].metric == BALANCED:
+        return f"has a {BALANCED} of only {clean:.0%} without an attack"
+    return f"classifies only {clean:.0%} correctly without an attack"
 
 
 def _rank(side: Side) -> int:
@@ -210,7 +219,8 @@ def _above(strongest: Sequence[Outcome], mark: Callable[[Outcome], float]) -> bo
     else:
         freedom = ONE_REPEAT_FREEDOM
         variance = ONE_REPEAT_SCALE * statistics.fmean(
-            outcome.attacked * (1 - outcome.attacked) / outcome.targets for outcome in strongest
+            outcome.attacked * (1 - outcome.attacked) / outcome.effective_targets
+            for outcome in strongest
         )
     width = float(stdtrit(freedom, _TAIL)) * math.sqrt(variance / repeats)
     return statistics.fmean(excess) - width > 0.0

@@ -12,6 +12,7 @@ from typing import Final
 
 from grb_check.attacks.names import with_budget
 from grb_check.cases.outcomes import Outcome
+from grb_check.cases.target_weights import ACCURACY
 from grb_check.cases.verdicts import Comparison, Verdict
 from grb_check.ranking.budget_curves import Curve
 from grb_check.ranking.comparison_models import RUN
@@ -49,6 +50,11 @@ def case_properties(outcome: Outcome) -> list[Property]:
         ("grb.seconds", round(outcome.seconds, 3)),
         ("grb.method", ", ".join(dict.fromkeys(repeat.method for repeat in outcome.repeats))),
     ]
+    if outcome.metric != ACCURACY:
+        properties.append(("grb.metric", outcome.metric))
+        clean, attacked = outcome.accuracy
+        properties.append(("grb.plain_clean_accuracy", round(clean, 6)))
+        properties.append(("grb.plain_attacked_accuracy", round(attacked, 6)))
     if outcome.budget is not None:
         properties.append(("grb.budget", outcome.budget))
     if outcome.per_target is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.target_weights import ACCURACY
 from grb_check.errors import count
 from grb_check.files.text import fit, fit_line
 from grb_check.reports import audit
@@ -147,6 +148,8 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool, width: int | Non
             continue
         outcome = next((row.outcome for line in lines if (row := line.row).outcome), None)
         about = f" ({outcome.origin})" if outcome is not None else ""
+        if outcome is not None and outcome.metric != ACCURACY:
+            about += f": {outcome.metric}"
         out.write_line(f"{model or 'model'} on {dataset}{about}", bold=True)
         if changes := changes_in(lines):
             out.write_line(f"  between data and model: {'; '.join(changes)}")

@@ -223,7 +223,7 @@ def _key(
     known: Mapping[str, str],
 ) -> str:
     """The key of what cases leave at the base: all that it depends on."""
-    rules = (settings.split, settings.training, settings.features, settings.device)
+    rules = (settings.split, settings.training, settings.features, settings.metric, settings.device)
     models = {settings.model(wanted.case.model) for wanted in cases}
     return store.key(
         kind="base",

@@ -26,10 +26,12 @@ class Checked:
     Attributes:
         fingerprint: of the dataset.
         definition: file and line of the factory; None if unknown.
+        metric: what figures are of and why, if nobody said so; empty for accuracy.
     """
 
     fingerprint: str
     definition: tuple[str, int] | None
+    metric: str = ""
 
 
 def check(process: Process, task: Task) -> Iterator[tuple[Case, Checked]]:
@@ -45,7 +47,8 @@ def check(process: Process, task: Task) -> Iterator[tuple[Case, Checked]]:
     process.evaluator.check_pack(source, task.cases)
     location = definition(subject.source)
     result = None if location is None else (str(location[0]), location[1])
-    yield task.cases[0], Checked(fingerprint=fingerprint, definition=result)
+    metric = process.evaluator.why_balanced(source)
+    yield task.cases[0], Checked(fingerprint=fingerprint, definition=result, metric=metric)
 
 
 def measure(process: Process, task: Task) -> Iterator[tuple[Case, RepeatResult | Exception]]:

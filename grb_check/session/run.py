@@ -10,6 +10,7 @@ import pytest
 
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.errors import UsageError
+from grb_check.files.text import fit_line
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.runs.base import BaseCase
 from grb_check.runs.finish import exit_status
@@ -121,6 +122,9 @@ class Run:
         if not plan.cases.cases:
             return []
         lines = header(plan.inputs, len(plan.cases.cases), device)
+        lines += [
+            fit_line(f"grb metric: {name}: {why}") for name, why in self.runner.metrics.items()
+        ]
         lines += shard_lines(plan.cases, plan.durations, others=bool(self._config.args))
         if self.runner.workers:
             lines.append(f"grb measures in: {self.runner.workers}")

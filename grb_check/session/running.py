@@ -70,6 +70,7 @@ class CaseRunner:
         # Names of models that cannot be sent to other processes.
         self.measured_in_process: list[str] = []
         self.fingerprints: dict[str, str] = {}  # of the datasets that were checked
+        self.metrics: dict[str, str] = {}  # of datasets whose figures are no accuracies
         self.base: BaseSide | None = None
         self.looking: Looking | None = None  # at the run and its base
 
@@ -90,6 +91,8 @@ class CaseRunner:
             self._definitions[settings.model(case.model).label] = result.definition
             check_data(self.plan.boards, case.dataset, result.fingerprint)
             self.fingerprints[case.dataset] = result.fingerprint
+            if result.metric:
+                self.metrics[case.dataset] = result.metric
 
     def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
         """Plan the cases of these tests, and give them to the workers, if there are any."""

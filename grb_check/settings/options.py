@@ -292,6 +292,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         section="data",
     ),
     Option(
+        "--grb-metric",
+        "accuracy|balanced",
+        "what figures, limits and comparisons are of: accuracy, or balanced accuracy, the mean of "
+        "the accuracies of all classes (default: balanced where one class has more than 70 % of "
+        "the test nodes, or graphs)",
+        tags=("python",),
+        section="data",
+    ),
+    Option(
         "--grb-store",
         "DIR|off",
         "directory of stored perturbations and other results; with ?mode=read at its end it "

@@ -92,6 +92,7 @@ def read(
         split=places.split,
         training=places.training,
         features=places.features,
+        metric=places.metric,
         device=values["grb_device"],
         pack=values["grb_pack"],
         baseline="" if values["grb_base"] is not None else values["grb_baseline"],

@@ -19,7 +19,7 @@ from grb_check.cases.node_ids import NodeId
 from grb_check.cases.selection import select
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite, check_poisoned_in_training
 from grb_check.datasets import Places, Source
-from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
+from grb_check.datasets.source import FEATURE_RULES, METRICS, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose, chosen
 from grb_check.settings import parsers
 from grb_check.settings.options import COMMAND_LINE, DEFAULT, tagged
@@ -65,6 +65,7 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
         split=chosen("split", raw.one("grb_split", suite.split), SPLIT_RULES),
         training=choose("training", raw.one("grb_training", suite.training), TRAININGS),
         features=chosen("features", raw.one("grb_features", suite.features), FEATURE_RULES),
+        metric=chosen("metric", raw.one("grb_metric"), METRICS),
     )
 
 

@@ -15,7 +15,7 @@ from grb_check.attacks.registry import Pair
 from grb_check.cases.shards import Shard
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.user_data import USER_DATA
-from grb_check.datasets.source import FeatureRule, SplitRule, Training
+from grb_check.datasets.source import FeatureRule, Metric, SplitRule, Training
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate
 from grb_check.ranking.comparison_models import ComparisonModels
@@ -35,6 +35,7 @@ class DatasetSpec:
         split: of its nodes or graphs; None for the default of its kind.
         training: on which graph models are trained.
         features: how they are scaled; None for the default of its kind.
+        metric: what figures are of; None for the default.
         function: import path of the user's function that makes it; empty if none does.
     """
 
@@ -44,6 +45,7 @@ class DatasetSpec:
     split: SplitRule | None = None
     training: Training = "inductive"
     features: FeatureRule | None = None
+    metric: Metric | None = None
     function: str = ""
 
 
@@ -57,6 +59,7 @@ def spec_of(source: Source) -> DatasetSpec:
         split=places.split,
         training=places.training,
         features=places.features,
+        metric=places.metric,
         function=source.spec if source.format is USER_DATA else "",
     )
 
@@ -106,7 +109,7 @@ class Settings:
         attacks: at each of the budgets, if there are any, and those that node ids add.
         selected: attacks as the options select them, of which `worst` is the strongest.
         data: directories to search for datasets.
-        split, training, features: of the run; a dataset may have others, see `DatasetSpec`.
+        split, training, features, metric: of the run; a dataset may have others, see `DatasetSpec`.
         pack: path of the file that black-box perturbations are taken from; empty to make them.
         pack_digest: that the file has to have; empty until it was opened.
         baseline: path of the file; empty for none.
@@ -134,6 +137,7 @@ class Settings:
     split: SplitRule | None = None
     training: Training = "inductive"
     features: FeatureRule | None = None
+    metric: Metric | None = None
     device: str = "auto"
     pack: str = ""
     pack_digest: str = ""
@@ -205,6 +209,7 @@ def _places(settings: Settings) -> Places:
         split=settings.split,
         training=settings.training,
         features=settings.features,
+        metric=settings.metric,
     )
 
 
@@ -215,6 +220,10 @@ def found_again(spec: DatasetSpec, settings: RunSettings) -> Source:
         UsageError: it is not there any more.
     """
     places = replace(
-        settings.places, split=spec.split, training=spec.training, features=spec.features
+        settings.places,
+        split=spec.split,
+        training=spec.training,
+        features=spec.features,
+        metric=spec.metric,
     )
     return datasets.find(spec.given, places)

@@ -75,7 +75,7 @@ def from_pack(given: Trial, pack: Pack, monkeypatch: pytest.MonkeyPatch) -> Tria
         raise AssertionError(f"surrogate {kind} is trained")
 
     monkeypatch.setattr(HarnessModels, "surrogate", no_surrogate)
-    models = HarnessModels(DATASET, DATASET.fingerprint(), given.harness.store, CPU, pack)
+    models = HarnessModels(DATASET, DATASET.fingerprint(), given.harness.store, CPU, pack=pack)
     return replace(given, harness=models)
 
 

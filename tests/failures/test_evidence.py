@@ -70,6 +70,7 @@ def evidence(*perturbations: Perturbation, **changes: object) -> Evidence:
             split="grb",
             training="inductive",
             features="grb",
+            metric=None,
             folders=("data",),
             base="here",
             fingerprint="f" * 64,

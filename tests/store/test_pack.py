@@ -264,7 +264,7 @@ def test_references_of_the_first_run_are_shipped(trials: list[Trial]) -> None:
             trial.harness.fingerprint,
             Store(None),
             trial.harness.device,
-            shipped_pack(),
+            pack=shipped_pack(),
         )
         assert facts_of(replace(trial, harness=packed)).shipped == {}
 

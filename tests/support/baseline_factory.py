@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from mutants import new_digest
 
+from grb_check.cases.target_weights import balanced_weights
 from grb_check.files.text import fit_line
 from grb_check.gate.baselines.files import BaselineCase, BaselineContent, BaselineFile
 
@@ -68,6 +69,7 @@ def entries(draw: st.DrawFn) -> BaselineCase:
     digests = st.text("0123456789abcdef", min_size=4, max_size=4)
     digest_lists = st.lists(digests, min_size=repeats, max_size=repeats)
     texts = st.text(max_size=12).map(fit_line)
+    classes = draw(st.lists(st.integers(0, 2), min_size=targets, max_size=targets))
     return entry(
         right,
         draw(digest_lists),
@@ -76,4 +78,5 @@ def entries(draw: st.DrawFn) -> BaselineCase:
         pretrained=draw(st.booleans()),
         threat=draw(texts),
         seconds=draw(st.floats(0, 1e4).map(lambda value: round(value, 1))),
+        target_weights=draw(st.sampled_from([b"", balanced_weights(classes)])),
     )

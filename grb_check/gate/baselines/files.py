@@ -26,6 +26,7 @@ import msgspec
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
+from grb_check.cases.target_weights import ACCURACY, BALANCED, right_share
 from grb_check.errors import UsageError, count
 from grb_check.files.outputs import write_output
 from grb_check.files.typed_json import FileKind, digest_of, encode, read
@@ -71,13 +72,14 @@ class BaselineContent(_Part, frozen=True):
     """The content of the file.
 
     The keys of `cases` and `bits` are case ids that always name the model, or node ids of users'
-    own tests.
+    own tests; those of `target_weights` are those whose figures are balanced accuracies.
     """
 
     about: str
     versions: dict[str, str]
     cases: dict[str, Figures]
     bits: dict[str, str]
+    target_weights: dict[str, str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +97,7 @@ class BaselineCase:
         pretrained: whether nothing was trained, so that repeats differ in the attack alone.
         weights: digest of the victim of each repeat.
         perturbations: digest of the perturbation of each repeat.
+        target_weights: see `Outcome`.
     """
 
     dataset: str
@@ -107,6 +110,7 @@ class BaselineCase:
     pretrained: bool
     weights: tuple[str, ...]
     perturbations: tuple[str, ...]
+    target_weights: bytes = b""
 
     @property
     def repeats(self) -> int:
@@ -126,12 +130,17 @@ class BaselineCase:
     @property
     def clean(self) -> tuple[float, ...]:
         """Accuracy before the attack in each repeat, in [0, 1]."""
-        return tuple(_ones(bits) / self.targets for bits in self.before)
+        return tuple(right_share(bits, self.targets, self.target_weights) for bits in self.before)
 
     @property
     def attacked(self) -> tuple[float, ...]:
         """Accuracy after the attack in each repeat, in [0, 1]."""
-        return tuple(_ones(bits) / self.targets for bits in self.after)
+        return tuple(right_share(bits, self.targets, self.target_weights) for bits in self.after)
+
+    @property
+    def metric(self) -> str:
+        """What its figures are of."""
+        return BALANCED if self.target_weights else ACCURACY
 
 
 BASELINE: Final = FileKind(name="baseline", type=BaselineContent, format=7, remedy=WANTED)
@@ -191,6 +200,7 @@ def entry_of(outcome: Outcome) -> BaselineCase:
         pretrained=all(repeat.pretrained for repeat in repeats),
         weights=tuple(repeat.weights for repeat in repeats),
         perturbations=tuple(repeat.perturbation for repeat in repeats),
+        target_weights=outcome.target_weights,
     )
 
 
@@ -225,6 +235,11 @@ def content_of(saved: BaselineFile) -> BaselineContent:
         versions=dict(saved.versions),
         cases={name: _figures(saved.entries[name]) for name in names},
         bits={name: _packed(saved.entries[name]) for name in names},
+        target_weights={
+            name: base64.b64encode(zlib.compress(weights, 9)).decode()
+            for name in names
+            if (weights := saved.entries[name].target_weights)
+        },
     )
 
 
@@ -235,7 +250,7 @@ def saved_of(content: BaselineContent, name: str) -> BaselineFile:
         UsageError: its bits and figures differ.
     """
     try:
-        entries = _entries(content.cases, content.bits)
+        entries = _entries(content)
     except ValueError as error:
         raise UsageError(f"{name} is damaged: {error}; {WANTED}") from None
     return BaselineFile(
@@ -245,14 +260,16 @@ def saved_of(content: BaselineContent, name: str) -> BaselineFile:
     )
 
 
-def _entries(
-    cases: Mapping[str, Figures], bits: Mapping[str, str], where: str = ""
-) -> dict[str, BaselineCase]:
+def _entries(content: BaselineContent) -> dict[str, BaselineCase]:
     """Return the entries of these figures and bits; raises ValueError if they differ."""
+    cases, bits = content.cases, content.bits
     if set(cases) != set(bits):
         odd = min(set(cases) ^ set(bits))
-        raise ValueError(f"{where}{odd!r} is in cases or in bits alone")
-    return {name: _entry(name, figures, bits[name], where) for name, figures in cases.items()}
+        raise ValueError(f"{odd!r} is in cases or in bits alone")
+    return {
+        name: _entry(name, figures, bits[name], content.target_weights.get(name, ""))
+        for name, figures in cases.items()
+    }
 
 
 def _figures(entry: BaselineCase) -> Figures:
@@ -280,11 +297,13 @@ def _packed(entry: BaselineCase) -> str:
     return base64.b64encode(zlib.compress(b"".join(a + b for a, b in pairs), 9)).decode()
 
 
-def _entry(name: str, figures: Figures, packed: str, where: str) -> BaselineCase:
+def _entry(name: str, figures: Figures, packed: str, weights: str) -> BaselineCase:
     """Return an entry whose figures are those of its bits; raises ValueError if they differ."""
-    what = f"{where}{name!r}"
+    what = repr(name)
     try:
         before, after = _unpacked(packed, figures.repeats, figures.targets)
+        size, what_of = 8 * figures.targets, count(figures.targets, "weight")
+        target_weights = _decompressed(weights, size, what_of) if weights else b""
     except (ValueError, zlib.error) as error:  # binascii.Error is a ValueError
         raise ValueError(f"bits of {what}: {error}") from None
     entry = BaselineCase(
@@ -298,6 +317,7 @@ def _entry(name: str, figures: Figures, packed: str, where: str) -> BaselineCase
         pretrained=figures.pretrained,
         weights=tuple(figures.weights.split(" ")),
         perturbations=tuple(figures.perturbations.split(" ")),
+        target_weights=target_weights,
     )
     for field_name in ("weights", "perturbations"):
         if len(getattr(entry, field_name)) != entry.repeats:
@@ -318,9 +338,7 @@ def _unpacked(text: str, repeats: int, targets: int) -> tuple[tuple[bytes, ...],
             f"{count(repeats, 'repeat')} of {count(targets, 'target')} would exceed "
             f"{MAX_BYTES} bytes"
         )
-    content = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), size + 1)
-    if len(content) != size:
-        raise ValueError(f"not {count(repeats, 'repeat')} of {count(targets, 'target')}")
+    content = _decompressed(text, size, f"{count(repeats, 'repeat')} of {count(targets, 'target')}")
     parts = [content[start : start + width] for start in range(0, size, width)]
     padding = (1 << 8 * width - targets) - 1  # the last bits of the last byte
     if any(part[-1] & padding for part in parts):
@@ -328,5 +346,9 @@ def _unpacked(text: str, repeats: int, targets: int) -> tuple[tuple[bytes, ...],
     return tuple(parts[::2]), tuple(parts[1::2])
 
 
-def _ones(bits: bytes) -> int:
-    return int.from_bytes(bits, "big").bit_count()
+def _decompressed(text: str, size: int, what: str) -> bytes:
+    """Return bytes of that size, which are `what`; raises ValueError if there are more or fewer."""
+    content = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), size + 1)
+    if len(content) != size:
+        raise ValueError(f"not {what}")
+    return content

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from grb_check.cases.case import Case
+from grb_check.cases.target_weights import effective_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,8 +79,9 @@ class Pair:
 
     @property
     def step(self) -> float:
-        """The accuracy of one target, in points."""
-        return 100.0 / self.before.targets
+        """The accuracy of one target, in points; balanced, of one of as many of equal weight."""
+        weights = self.before.target_weights
+        return 100.0 / effective_number(self.before.targets, weights)
 
     def accuracies(self, repeats: Collection[int]) -> tuple[list[float], list[float]]:
         """Return the accuracies before and after of these repeats, in points."""
@@ -105,16 +107,25 @@ class Pair:
         n = self.repeats
         was, now = (_right(side, n) for side in (self.before, self.after))
         losses: Numbers = 100.0 * (was - now).sum(axis=0) / n
-        return losses
+        return losses * _weights(self.before)
 
 
 def why_incomparable(before: BaselineCase, after: BaselineCase) -> str:
     """Return why two entries cannot be compared; empty if they can."""
-    for what in ("dataset", "targets", "attack", "threat"):
+    for what in ("dataset", "targets", "attack", "threat", "metric"):
         was, now = getattr(before, what), getattr(after, what)
         if was != now:
             return f"the {what} is {now}, and was {was}"
     return ""
+
+
+def _weights(side: BaselineCase) -> Numbers:
+    """The weight of each target: float64 [targets], with a mean of 1."""
+    import numpy as np
+
+    if not side.target_weights:
+        return np.ones(side.targets)
+    return np.frombuffer(side.target_weights, "<f8").astype(np.float64)
 
 
 def _one_finished(side: BaselineCase) -> bool:

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from baseline_factory import VERSIONS, accuracies, entries, resealed, saved
+from baseline_factory import VERSIONS, accuracies, entries, entry, resealed, saved
 from hypothesis import given
 from hypothesis import strategies as st
 from mutants import byte_mutants, structural_mutants
 
 from grb_check.cases.case import Case
+from grb_check.cases.target_weights import balanced_weights
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import open_baseline
 from grb_check.gate.baselines.compare import compare, compare_jointly
@@ -23,6 +24,7 @@ from grb_check.gate.baselines.files import (
 )
 from grb_check.gate.baselines.pairs import Pair
 
+CASE = Case("x", "easy", "injection", "a")
 NAMES = st.text("abc/@+=.", min_size=1, max_size=12)
 
 
@@ -51,6 +53,24 @@ def test_what_is_written_is_read(
     write_baseline(path, result)
     assert path.read_text() == again
     assert read_baseline(path).digest == result.digest
+
+
+def test_figures_of_balanced_accuracy_come_back_and_compare_by_class(path: Path) -> None:
+    """One lost target of a class of ten counts as much as nine of a class of ninety."""
+    weights = balanced_weights([0] * 90 + [1] * 10)
+    before, rare = (
+        replace(accuracies([share] * 2), target_weights=weights) for share in (1.0, 0.9)
+    )
+    frequent = entry([[False] * 9 + [True] * 91] * 2, target_weights=weights)
+    write_baseline(path, saved({"x/easy/injection/a": rare}))
+    (read_again,) = read_baseline(path).entries.values()
+    assert read_again == rare
+    assert read_again.attacked == pytest.approx((0.5, 0.5))  # all ten of the rare class are lost
+    assert frequent.attacked == pytest.approx((0.95, 0.95))
+    losses = Pair(CASE, before, rare).target_losses()
+    assert losses.mean() == pytest.approx(50.0)
+    plain = replace(rare, target_weights=b"")
+    assert compare(Pair(CASE, before, plain), 2.0, 0.05).result == "incomparable"
 
 
 def test_a_change_of_one_case_changes_its_lines_and_the_digest(path: Path) -> None:
@@ -176,12 +196,12 @@ def outcome(damaged_path: Path, raw: bytes) -> BaselineFile | None:
     except UsageError as error:
         refused(str(error), damaged_path)
         return None
-    for name, entry in result.entries.items():
-        assert entry.repeats == len(entry.weights) == len(entry.perturbations)
-        assert all(0.0 <= accuracy <= 1.0 for accuracy in (*entry.clean, *entry.attacked))
+    for name, known in result.entries.items():
+        assert known.repeats == len(known.weights) == len(known.perturbations)
+        assert all(0.0 <= accuracy <= 1.0 for accuracy in (*known.clean, *known.attacked))
         now = ENTRIES.get(name, ENTRIES["x/easy/injection/pgd"])
         case = Case("x", "easy", "injection", "pgd")
-        pairs = [Pair(case, entry, now), Pair(case, now, entry)]
+        pairs = [Pair(case, known, now), Pair(case, now, known)]
         assert all(compare(pair, 2.0, 0.01).text for pair in pairs)
         compare_jointly(pairs[:1], 2.0, 0.01)
     write_baseline(damaged_path, replace(result, versions=VERSIONS))
