@@ -94,6 +94,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return run.header() if run is not None else []
 
 
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    run = config.stash.get(RUN, None)
+    return run.base_lines() if run is not None else []
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "grb_case" in metafunc.fixturenames:
         from grb_check.session.collection import parametrize
@@ -111,6 +116,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
             run.add_items(session, items)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the terminal calls pytest_report_collectionfinish
 def pytest_collection_finish(session: pytest.Session) -> None:
     run = session.config.stash.get(RUN, None)
     if run is not None:

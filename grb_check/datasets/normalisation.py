@@ -68,7 +68,8 @@ def normalised_range(x: NDArray[Any]) -> tuple[float, float]:
     mean, std = _moments(x)
     if not std:
         return 0.0, 0.0
-    low, high = (float(np.arctan((end - mean) / std)) * 2 / np.pi for end in (x.min(), x.max()))
+    ends = (float(x.min()), float(x.max()))  # numpy would keep float32 here
+    low, high = (float(np.arctan((end - mean) / std)) * 2 / np.pi for end in ends)
     return low, high
 
 

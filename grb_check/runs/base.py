@@ -125,6 +125,7 @@ class BaseSide:
             saved=BaselineFile(entries=entries),
             revision=str(self._revision),
             same=self._same,
+            stored=self._measuring is None and bool(entries),
             failures=failures,
             planned=planned,
             first=self._settings.repeats,

@@ -132,7 +132,7 @@ def _given(inputs: Inputs) -> list[str]:
         for text, origin in describe_given(shown, settings.origins, SECTIONS)
     ]
     if settings.gate.max_drop is None:
-        judges = baseline is not None and not baseline.writes
+        judges = inputs.revision is not None or (baseline is not None and not baseline.writes)
         instead = "; where the baseline has an entry, no loss beyond its margin instead" * judges
         lines.append(
             f"grb limit: drop of the least robust reference + {DROP_MARGIN:.0%} + interval "
@@ -145,9 +145,6 @@ def _baseline(inputs: Inputs) -> list[str]:
     baseline, origins = inputs.baseline, inputs.settings.origins
     if baseline is None:
         return []
-    if inputs.revision is not None:
-        content = "the same files, not measured" if baseline.same else _entries(baseline)
-        return [f"grb base: {inputs.revision}, {content} ({origins['grb_base']})"]
     what = _entries(baseline)
     if baseline.writes:
         what = "to be written" if baseline.requested else "not there yet: to be written"
@@ -156,8 +153,19 @@ def _baseline(inputs: Inputs) -> list[str]:
     return [f"grb baseline: {where}, {what} ({origins['grb_baseline']})"]
 
 
+def base_lines(inputs: Inputs) -> list[str]:
+    """Return the line on the base, when it is measured; none without one."""
+    baseline = inputs.baseline
+    if inputs.revision is None or baseline is None:
+        return []
+    content = "the same files, not measured" if baseline.same else _entries(baseline)
+    return [f"grb base: {inputs.revision}, {content} ({inputs.settings.origins['grb_base']})"]
+
+
 def _entries(baseline: Baseline) -> str:
-    return f"{count(len(baseline.entries), 'entry', 'entries')}, margin {baseline.margin:g} points"
+    source = " from the store" * baseline.stored
+    entries = count(len(baseline.entries), "entry", "entries")
+    return f"{entries}{source}, margin {baseline.margin:g} points"
 
 
 def _arguments(model: ModelSpec) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,7 +16,7 @@ from grb_check.runs.base import BaseCase
 from grb_check.runs.finish import exit_status
 from grb_check.runs.workers.resources import SHARED_OUT, visible_gpus
 from grb_check.session import collection, ending, worker_gpus
-from grb_check.session.header import header, shard_lines
+from grb_check.session.header import base_lines, header, shard_lines
 from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
 from grb_check.session.pytest_private import is_controller, is_worker, say
@@ -75,13 +75,11 @@ class Run:
                 "several processes"
             )
         self.runner.check()
-        if settings.base is not None and self.plan.cases.cases:
-            repeats = settings.repeats
-            cases = [BaseCase(case=case, repeats=repeats) for case in self.plan.cases.part]
-            self._measure_base(cases)
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
-        """Take note of the tests that will run, and measure users' own at the base.
+        """Take note of the tests that will run, and measure the base.
+
+        pytest has begun the session by now, so that one that is stopped here has its reports.
 
         Raises:
             UsageError, DataError: the base cannot be measured.
@@ -89,27 +87,26 @@ class Run:
         self.expected_cases.expect(item.nodeid for item in items)
         idle = self._config.option.collectonly or is_worker(self._config)
         if self.plan.settings.base is not None and not idle:
-            cases, unmeasured = self.runner.base_cases(items)
-            if cases or unmeasured:
-                self._measure_base(cases, unmeasured)
+            self._measure_base(items)
         self.runner.plan_tasks(items)
 
-    def _measure_base(
-        self, cases: Sequence[BaseCase], unmeasured: Mapping[str, str] | None = None
-    ) -> None:
-        """Measure cases at the base, besides what was measured there before.
-
-        Args:
-            cases: to measure.
-            unmeasured: node id of a user's own test -> why its case cannot be measured there.
+    def _measure_base(self, items: Sequence[pytest.Item]) -> None:
+        """Measure the built-in cases at the base, and those of users' own tests.
 
         Raises:
             UsageError, DataError: it cannot be measured.
         """
-        tests = sum(bool(base_case.test) for base_case in cases)
-        planned = len(self.plan.cases.cases) + tests
-        self.runner.measure_base(cases, unmeasured or {}, planned)
-        self.plan = self.runner.plan
+        of_tests, unmeasured = self.runner.base_cases(items)
+        repeats = self.plan.settings.repeats
+        built_in = [BaseCase(case=case, repeats=repeats) for case in self.plan.cases.part]
+        if built_in or of_tests or unmeasured:
+            planned = len(self.plan.cases.cases) + len(of_tests)
+            self.runner.measure_base([*built_in, *of_tests], unmeasured, planned)
+            self.plan = self.runner.plan
+
+    def base_lines(self) -> list[str]:
+        """Return the line below the number of collected tests: what the base has."""
+        return base_lines(self.plan.inputs)
 
     def header(self) -> list[str]:
         """Return lines for pytest's header; none if no model is named."""

@@ -32,6 +32,15 @@ def test_moments_are_global() -> None:
     np.testing.assert_allclose(normalise(x), expected, rtol=1e-5)
 
 
+def test_the_range_is_computed_in_float64() -> None:
+    """As the values are: large entries far from 0, of which one differs."""
+    x = np.full((10, 4), -720252.0, np.float32)
+    x[0, 0] = -637398.0
+    values = normalise(x)
+    ends = (float(values.min()), float(values.max()))
+    assert normalised_range(x) == pytest.approx(ends, abs=1e-7)
+
+
 @settings(deadline=None, max_examples=100)
 @given(MATRICES)
 def test_order_is_kept_and_the_range_open(x: Matrix) -> None:

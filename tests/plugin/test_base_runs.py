@@ -72,7 +72,8 @@ def test_the_same_files_are_measured_once(repository: pytest.Pytester) -> None:
     (repository.path / "notes.md").write_text("x")
     result = repository.runpytest(*ARGS, "--grb-json=out.json")
     result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(["grb base: HEAD (*), the same files*", "*base*2 equal*"])
+    result.stdout.fnmatch_lines(["collected 2 items", "grb base: HEAD (*), the same files*"])
+    result.stdout.fnmatch_lines(["*base*2 equal*"])
     record = json.loads((repository.path / "out.json").read_text())
     joint = [comparison["comparison"] for comparison in record["baseline"]["together"]]
     single = [case["verdict"]["comparison"] for case in record["cases"]]
@@ -90,6 +91,7 @@ def test_a_change_for_the_worse_is_red_and_its_revert_green(repository: pytest.P
     write(repository.path, MODEL.format("") + "\n# the same again\n")
     better = repository.runpytest(*ARGS, "--grb-margin=1", "--grb-base=HEAD~1")
     better.assert_outcomes(passed=4)
+    better.stdout.fnmatch_lines(["grb base: HEAD~1 (*), 2 entries from the store, *"])
     better.stdout.fnmatch_lines(["*baseline HEAD~1 (*): 2 equal"])
     again = repository.runpytest(*ARGS, "--grb-margin=1", "--grb-base=HEAD~1", "-v")
     again.assert_outcomes(passed=4)
@@ -306,3 +308,23 @@ def test_built_in_cases_of_a_fixtures_model_are_not_compared_with_the_factorys(
     record = json.loads((path / "out.json").read_text())
     results = [row["verdict"]["comparison"]["result"] for row in record["cases"]]
     assert results == ["new", "new"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send SIGTERM there")
+def test_a_run_that_is_stopped_at_the_base_has_its_reports(repository: pytest.Pytester) -> None:
+    """Nothing is measured, all cases are missing, and a line says how to go on."""
+    path = repository.path
+    stopping = "import os, signal, time\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(60)\n"
+    write(path, stopping + MODEL.format(""))
+    commit(path)
+    write(path, MODEL.format(""))
+    result = repository.runpytest_subprocess(
+        *ARGS, "--grb-json=out.json", "--grb-markdown=out.md", "--junitxml=out.xml"
+    )
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["grb: stopped; the same command with --grb-resume goes on *"])
+    assert len(json.loads((path / "out.json").read_text())["missing"]) == 2
+    assert (path / "out.md").exists()
+    assert (path / "out.xml").exists()
+    assert git(path, "worktree", "list").count("\n") == 1

@@ -64,9 +64,10 @@ def calls(folder: Path, module: str) -> list[list[str]]:
 def applies(step: Mapping[str, Any], inputs: Mapping[str, str], *, failed: bool) -> bool:
     """Whether a step of the action runs, after others that passed or failed."""
     terms = step.get("if", "").split(" && ") if "if" in step else []
-    always = "always()" in terms
+    whatever = {"always()", "!cancelled()"}
+    always = bool(whatever.intersection(terms))
     for term in terms:
-        if term != "always()":
+        if term not in whatever:
             match = _CONDITION.fullmatch(term)
             assert match is not None, term
             name, sign, value = match.groups()

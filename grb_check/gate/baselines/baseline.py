@@ -75,6 +75,7 @@ class Baseline:
         notes: to report.
         revision: that was measured in the same job; empty for a file.
         same: whether that has the files of the working tree, so that it is not measured.
+        stored: whether all entries of that revision were in the store.
         failures: label of a model -> why it has no figures at that revision.
         unmeasured: key of a case -> why it was not measured at that revision.
         planned: number of cases of the whole run, of which a part has that revision's entries.
@@ -93,6 +94,7 @@ class Baseline:
     notes: tuple[str, ...] = ()
     revision: str = ""
     same: bool = False
+    stored: bool = False
     failures: Mapping[str, str] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
     planned: int = 0
