@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.verdicts import Comparison, Verdict
 
-
-class StatusWords(NamedTuple):
-    """The figure of a test: short, so that a line of 80 columns has room for the id; and all."""
-
-    short: str
-    full: str
+# The figure of a test: short, so that a line of 80 columns has room for the id; and all. A plain
+# tuple, since reports of tests travel between the processes of pytest-xdist as builtin types.
+StatusWords: TypeAlias = tuple[str, str]
 
 
 def words_of(outcome: Outcome, verdict: Verdict | None = None) -> StatusWords:
@@ -24,19 +21,19 @@ def words_of(outcome: Outcome, verdict: Verdict | None = None) -> StatusWords:
     """
     short, full = f"-{outcome.drop:.1%}", f"drop {outcome.drop:.1%}"
     if verdict is None:
-        return StatusWords(short, full)
+        return short, full
     if verdict.below_floor:
         text = f"clean {outcome.clean:.1%}"
-        return StatusWords(text, text)
+        return text, text
     if verdict.failed_diagnostics:
         text = ", ".join(verdict.failed_diagnostics)
-        return StatusWords(text, text)
+        return text, text
     comparison = verdict.comparison
     if comparison is not None and comparison.detectable is not None:
         full += f", loss {comparison.loss:+.1f}, detects {comparison.detectable:.1f}"
     if comparison is not None and comparison.result == "fail":
         short = _lost(comparison) or short
-    return StatusWords(short, f"{full}, warn" if verdict.result == "warn" else full)
+    return short, f"{full}, warn" if verdict.result == "warn" else full
 
 
 def words_of_all(comparison: Comparison) -> StatusWords:
@@ -44,7 +41,7 @@ def words_of_all(comparison: Comparison) -> StatusWords:
     full: str = comparison.result
     if comparison.detectable is not None:
         full += f", detects {comparison.detectable:.1f}"
-    return StatusWords(_lost(comparison) or comparison.result, full)
+    return _lost(comparison) or comparison.result, full
 
 
 def _lost(comparison: Comparison) -> str:

@@ -79,7 +79,7 @@ def _baseline_tests(result: BaselineResult, rows: Sequence[CaseRecord]) -> list[
             path=_path(*group),
             name=BASELINE_TEST,
             failure=message,
-            shown=StatusWords("written", "written"),
+            shown=("written", "written"),
         )
         for group in groups
     ]

@@ -40,12 +40,12 @@ class build(models.Net):  # wrong for every node of a graph with injected ones
     result.stdout.fnmatch_lines(
         [
             "grb::tiny::test_audit FAILED*",
-            "build is no more robust than an undefended GCN: attackers who know it leave *",
+            "fragile is no more robust than an undefended GCN: attackers who know it leave *",
             "  full/injection *% * rnd * fgsm+white-box",
-            "audit: build * injection * (GCN *)*",
+            "audit: fragile * injection * (GCN *)*",
         ]
     )
-    assert 'name="grb.audit.0" value="build ' in Path(project.path / "out.xml").read_text()
+    assert 'name="grb.audit.0" value="fragile ' in Path(project.path / "out.xml").read_text()
     assert "✕ failed" in Path(project.path / "out.html").read_text()
 
 

@@ -155,12 +155,12 @@ def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytest
     result.stdout.fnmatch_lines(
         [
             "*1 entry written to *kept.json, 2 kept",
-            "note: build*replaces untrained*",
+            "note: models*replaces untrained*",
         ]
     )
     record = json.loads((kept.path / "kept.json").read_text())
     ids = {f"untrained@tiny/{level}/injection/rnd" for level in ("easy", "hard")}
-    ids.add("build@tiny/hard/injection/rnd")
+    ids.add("models@tiny/hard/injection/rnd")
     assert set(record["cases"]) == ids
 
 
