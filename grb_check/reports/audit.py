@@ -28,14 +28,19 @@ class Conclusion:
         model: its label in case ids; empty if the run has one model.
         dataset: name.
         text: one line.
-        falls: whether an attacker who knows it leaves it no better than an undefended model, under
-            a threat or more: `test_audit` fails.
+        alarm: what it comes to, if an attacker who knows it leaves it no better than an undefended
+            model, under a threat or more: `test_audit` fails. Else empty.
     """
 
     model: str
     dataset: str
     text: str
-    falls: bool
+    alarm: str
+
+    @property
+    def falls(self) -> bool:
+        """Whether there is an alarm."""
+        return bool(self.alarm)
 
 
 def audit_conclusions(record: RunRecord) -> list[Conclusion]:
@@ -64,24 +69,25 @@ def audit_conclusions(record: RunRecord) -> list[Conclusion]:
     ]
 
 
-def _conclusion(model: str, rows: Sequence[CaseRecord], record: RunRecord) -> tuple[str, bool]:
-    """The conclusion in words, and whether the model falls."""
+def _conclusion(model: str, rows: Sequence[CaseRecord], record: RunRecord) -> tuple[str, str]:
+    """The conclusion in words, and the alarm."""
     why = ""
     if any(row.verdict is not None and row.verdict.below_floor for row in rows):
         why = "its accuracy without an attack is below the floor"
     elif any(row.outcome and not row.outcome.has_learned(MAIN_REFERENCE) for row in rows):
         why = "the undefended GCN has not learned the data"
     if why:
-        return f"{model} is not judged: {why}", False
+        return f"{model} is not judged: {why}", ""
     entries = lowest(rows, least=1)
     standing = [entry for entry in entries if entry.known and entry.known.ahead > AHEAD]
     falling = [entry for entry in entries if entry.known and entry.known.ahead <= AHEAD]
     doubted = any(_is_doubted(entry, record) for entry in standing)
-    text = f"{model} {_verdict(standing, falling, 'may stand' if doubted else 'stands')}"
+    alarm = _alarm(falling, alone=not standing) if falling else ""
+    text = f"{model} {_verdict(standing, falling, 'may stand' if doubted else 'stands', alarm)}"
     unknown = [entry.threat for entry in entries if entry.known is None]
     if unknown and (standing or falling):
         text += f"; nobody who knows it attacked under {', '.join(dict.fromkeys(unknown))}"
-    return "; ".join([text, *_doubts(rows, record)]), bool(falling)
+    return "; ".join([text, *_doubts(rows, record)]), alarm
 
 
 def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
@@ -101,18 +107,23 @@ def _kept_its_links(outcome: Outcome) -> bool:
     return any(NOT_EXCHANGED in note for repeat in outcome.repeats for note in repeat.notes)
 
 
-def _verdict(standing: Sequence[Lowest], falling: Sequence[Lowest], stands: str) -> str:
+def _alarm(falling: Sequence[Lowest], *, alone: bool) -> str:
+    """What a model does under threats to which it falls; `alone` if it stands under none."""
+    if any(row.black_box is not None and row.black_box.ahead > AHEAD for row in falling):
+        return "only looks robust"
+    return "is no more robust than an undefended GCN" if alone else "does not stand"
+
+
+def _verdict(standing: Sequence[Lowest], falling: Sequence[Lowest], stands: str, alarm: str) -> str:
     if not standing and not falling:
         return "was not attacked by anyone who knows it: nothing can be concluded"
     if not falling:
         return f"{stands} against attackers who know it: {_listed(standing)}"
-    looked = any(row.black_box is not None and row.black_box.ahead > AHEAD for row in falling)
     if not standing:
-        word = "only looks robust" if looked else "is no more robust than an undefended GCN"
-        return f"{word}: attackers who know it leave {_listed(falling)}"
+        return f"{alarm}: attackers who know it leave {_listed(falling)}"
     return (
         f"{stands} against attackers who know it only under {_listed(standing)}; "
-        f"{'it only looks robust' if looked else 'it does not stand'} under {_listed(falling)}"
+        f"it {alarm} under {_listed(falling)}"
     )
 
 

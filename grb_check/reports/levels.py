@@ -21,6 +21,7 @@ from grb_check.cases.target_weights import BALANCED
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.gate.drop_interval import ONE_REPEAT_FREEDOM, ONE_REPEAT_SCALE
+from grb_check.reports.audit import audit_conclusions
 from grb_check.reports.plain import enumerated
 from grb_check.reports.record import RunRecord
 
@@ -47,8 +48,8 @@ class Level:
         dataset: name.
         rank: from 1 to 5, the best; 0 if nothing can be said.
         text: one line, with the figures that make it.
-        certain: whether both kinds of attackers were tried, all cases came back, and no diagnostic
-            doubts an attack.
+        certain: whether both kinds of attackers were tried, all cases came back, no audit gives an
+            alarm, and no diagnostic doubts an attack.
     """
 
     model: str
@@ -85,10 +86,17 @@ class Side:
 
 def levels(record: RunRecord) -> list[Level]:
     """Return the level of each model on each dataset, in the order of the cases."""
-    return [
-        _level(model, dataset, rows, _lacks(record, rows))
-        for (model, dataset), rows in by_model(record).items()
-    ]
+    conclusions = audit_conclusions(record)
+    result = []
+    for (model, dataset), rows in by_model(record).items():
+        alarms = [
+            f"the audit: it {conclusion.alarm}"
+            for conclusion in conclusions
+            if (conclusion.model, conclusion.dataset) == (rows[0].case.model, dataset)
+            and conclusion.alarm
+        ]
+        result.append(_level(model, dataset, rows, [*alarms, *_lacks(record, rows)]))
+    return result
 
 
 def by_model(record: RunRecord) -> dict[tuple[str, str], list[CaseRecord]]:

@@ -92,6 +92,8 @@ def test_a_model_stands_if_it_keeps_more_than_an_undefended_one(
         verdict in ("only looks robust", "no more robust than", "only under")
     )
     assert [line.name for line in digest(run).further] == ["audit on d"] * conclusion.falls
+    ((lead, _),) = digest(run).leads
+    assert (f"the audit: it {conclusion.alarm}" in lead) == conclusion.falls == ("audit" in lead)
     assert re.findall(r"([\d.]+)\.0%", words) == figures.split()
     page = page_text([digest(run)])
     assert words in page
