@@ -207,4 +207,4 @@ def test_an_error_of_one_model_does_not_end_the_run_of_another(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     record = json.loads((project.path / "run.json").read_text())
     results = {row["id"].partition("@")[0]: row["result"] for row in record["cases"]}
-    assert results == {"broken": "error", "Net": "pass", "build": "error"}
+    assert results == {"broken": "error", "Net": "pass", "nowhere": "error"}

@@ -40,7 +40,7 @@ UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u
 LITERALS = {"pass", "fail", "error", "skip", "equal", "inconclusive", "incomparable", "new"}
 LITERALS |= {"grb", "inductive"}
 LITERALS |= {"black-box", "injection", "modification", "easy", "medium", "hard", "full"}
-FIXED = {"id", "node_id", "right_before", "right_after", "origins"}
+FIXED = {"id", "node_id", "right_before", "right_after", "target_weights", "origins"}
 FIXED |= {"split", "training", "features"}
 VOID = ("meta", "wbr")
 
