@@ -109,6 +109,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    run = session.config.stash.get(RUN, None)
+    if run is not None:
+        run.collecting()
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     run = session.config.stash.get(RUN, None)
     if run is not None:

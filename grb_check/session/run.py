@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.cases.node_ids import node_id_of
 from grb_check.errors import UsageError
 from grb_check.files.text import fit_line
 from grb_check.reports.annotations import annotation_lines, in_github_actions
@@ -51,6 +52,7 @@ class Run:
         self.cases = 1
         self._ending: ending.Ending | None = None
         self._undo_sigterm: Callable[[], None] = lambda: None
+        self._interruption: KeyboardInterrupt | None = None  # of the check
         self._stopped = False
 
     def start(self) -> None:
@@ -74,7 +76,20 @@ class Run:
                 "--grb-base and pytest-xdist: leave -n away, or give -n 0; --grb-jobs measures in "
                 "several processes"
             )
-        self.runner.check()
+        try:
+            self.runner.check()
+        except KeyboardInterrupt as interruption:  # no reports are written before pytest collects
+            self._interruption = interruption
+
+    def collecting(self) -> None:
+        """End a run that was stopped while it was checked: pytest has begun the session by now.
+
+        Raises:
+            KeyboardInterrupt: that of the check.
+        """
+        if self._interruption is not None:
+            self.expected_cases.expect(map(node_id_of, self.plan.cases.part))
+            raise self._interruption
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
         """Take note of the tests that will run, and measure the base.

@@ -140,3 +140,24 @@ def test_a_job_that_is_ended_reports_what_is_done(project: pytest.Pytester, run:
     assert (project.path / "out.md").exists()
     result.stdout.fnmatch_lines(["grb: stopped; the same command with --grb-resume goes on *"])
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself SIGTERM there")
+def test_a_job_that_is_ended_while_models_are_checked_has_reports(
+    project: pytest.Pytester,
+) -> None:
+    """All cases are missing; no test runs."""
+    project.makepyfile(
+        stopping="import os, signal, time\n"
+        "def build():\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    time.sleep(60)\n"
+    )
+    options = [option for option in QUICK if "grb-model" not in option]
+    result = project.runpytest_subprocess(
+        *options, "--grb-only", "--grb-model=stopping:build", "--grb-json=out.json"
+    )
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert missing(project) == list(IDS)
+    result.stdout.fnmatch_lines(["grb: stopped; the same command with --grb-resume goes on *"])
