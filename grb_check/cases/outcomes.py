@@ -161,7 +161,7 @@ class Outcome:
 
     @property
     def metric(self) -> str:
-        """What the figures are of: `accuracy` or `balanced accuracy`."""
+        """Return `accuracy` or `balanced accuracy`, which the figures are of."""
         return BALANCED if self.target_weights else ACCURACY
 
     @property

@@ -313,7 +313,7 @@ def legend(lines: Sequence[Line], shown: Sequence[Column], without: Sequence[Col
         shown: columns of theirs.
         without: columns that were left out for want of room.
     """
-    parts = [column.legend for column in shown if column.legend]
+    parts = [column.legend for column in shown if column.legend and any(map(column.text, lines))]
     if any(verdict_of(line.row).endswith("?") for line in lines):
         parts.append("?: a diagnostic doubts the attack")
     names = [column.name or "+-" for column in without]
