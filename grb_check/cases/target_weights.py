@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
-BALANCED = "balanced accuracy"
-ACCURACY = "accuracy"
+BALANCED: Final = "balanced accuracy"
+ACCURACY: Final = "accuracy"
 
 
 def balanced_weights(classes: Sequence[int]) -> bytes:

@@ -1,4 +1,4 @@
-"""What figures are of: accuracy, or balanced accuracy where one class is most of the targets."""
+"""The metric of figures: accuracy, or balanced accuracy where one class is most of the targets."""
 
 from __future__ import annotations
 

@@ -158,6 +158,6 @@ def _first(row: CaseRecord, status: Status) -> str:
         reported = row.comparison.text
     elif row.verdict is not None and row.verdict.result != "pass":
         reported = row.verdict.message
-    text = [line.strip() for line in (reported or row.message).splitlines() if line.strip()]
-    raised = [line[1:].strip() for line in text if line.startswith("E ")]
-    return reason("\n".join((not reported and raised) or text))
+    lines = [line.strip() for line in row.message.splitlines()]
+    raised = [line[1:] for line in lines if line.startswith("E ")]
+    return reason(reported or "\n".join(raised or lines))

@@ -1,4 +1,4 @@
-"""What stands beside the result of a test: `FAILED (-45.1%)`."""
+"""The figure beside the result of a test: `FAILED (-45.1%)`."""
 
 from __future__ import annotations
 

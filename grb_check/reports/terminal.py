@@ -12,19 +12,11 @@ from grb_check.errors import count
 from grb_check.files.text import fit, fit_line
 from grb_check.reports import audit
 from grb_check.reports.case_line import Line
-from grb_check.reports.columns import (
-    COMPARED,
-    Column,
-    diagnostic_notes,
-    filled,
-    fitting,
-    legend,
-    notes,
-    table,
-)
+from grb_check.reports.columns import COMPARED, Column, filled, fitting, legend, table
 from grb_check.reports.conclusion import GATE_ADVICE, conclusions, no_gate
 from grb_check.reports.digest import Digest, changes_in
 from grb_check.reports.lowest_words import delta_lines, lowest_lines
+from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.rank_words import comparison_lines, listed, standing_line
 from grb_check.reports.record import RunRecord
 

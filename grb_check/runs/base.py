@@ -89,7 +89,7 @@ class BaseSide:
         self._cwd = cwd
         self._shown = None if terminal is None else _AtBase(terminal, f"base {revision}")
         self._same = revision.digest == working_digest(revision.top)
-        self._known: dict[str, str] = {}
+        self._known: Mapping[str, str] = {}
         self._settings: RunSettings | None = None
         self._stack = ExitStack()
         self._copy: RevisionCopy | None = None
@@ -98,10 +98,10 @@ class BaseSide:
     def baseline(
         self, inputs: Inputs, cases: Sequence[BaseCase], known: Mapping[str, str], planned: int
     ) -> Baseline:
-        """Return what the models leave in these cases, beside what was measured before.
+        """Return what the models leave in these cases.
 
         Args:
-            inputs: of the run; its baseline has what was measured before.
+            inputs: of the run.
             cases: to measure.
             known: environment of the run, see `measured_with`, and fingerprints of its datasets.
             planned: number of cases of the whole run.
@@ -109,10 +109,9 @@ class BaseSide:
         Raises:
             UsageError: the base cannot be measured, or would be the same as the working tree.
         """
-        self._settings, before = inputs.settings, inputs.baseline
-        self._known |= known
-        entries = dict(before.saved.entries) if before is not None else {}
-        failures = dict(before.failures) if before is not None else {}
+        self._settings, self._known = inputs.settings, known
+        entries: dict[str, BaselineCase] = {}
+        failures: dict[str, str] = {}
         for name, result in ({} if self._same else self._results(cases)).items():
             if isinstance(result, str):
                 failures[name] = result

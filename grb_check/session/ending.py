@@ -146,13 +146,13 @@ def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:
     """Write the tables below pytest's own reports."""
     lost = terminal.LOST if ending.facts.lost else ""
     reporter.ensure_newline()  # tests that were entered stand in the last line
-    details, width = reporter.verbosity > 0, width_of(reporter)
+    details, width = reporter.verbosity > 0, _width_of(reporter)
     terminal.write_run(reporter, ending.digest, lost, details=details, width=width)
     for line in ending.unwritten:
         reporter.write_line(f"grb: {line}", red=True)
 
 
-def width_of(reporter: pytest.TerminalReporter) -> int | None:
+def _width_of(reporter: pytest.TerminalReporter) -> int | None:
     """Return the width of a terminal; None for a log, and for a run that is to show all (-v).
 
     A log has no width, and that of pytest, 80, is for its titles.

@@ -363,7 +363,7 @@ class CaseRunner:
         unmeasured: Mapping[str, str],
         planned: int,
     ) -> None:
-        """Measure cases at the base, besides what was measured there before.
+        """Measure cases at the base.
 
         Args:
             cases: to measure.
@@ -374,10 +374,9 @@ class CaseRunner:
             UsageError, DataError: it cannot be measured.
         """
         inputs = self.plan.inputs
-        if self.base is None:
-            assert inputs.revision is not None
-            cwd = self._config.invocation_params.dir
-            self.base = BaseSide(inputs.revision, cwd, self.progress_writer)
+        assert inputs.revision is not None
+        cwd = self._config.invocation_params.dir
+        self.base = BaseSide(inputs.revision, cwd, self.progress_writer)
         names = {base_case.case.dataset for base_case in cases}
         data = self._data_of(names)
         known = self.environment | self.fingerprints | data

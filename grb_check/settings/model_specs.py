@@ -14,8 +14,8 @@ from grb_check.user_code.factories import parse_model_args
 from grb_check.user_code.sources import source_digest
 
 EVERY: Final = "zoo"
-# Names of factories that do not say what they make.
-UNTELLING: Final = (
+# Of factories: they do not say what is made.
+GENERIC_NAMES: Final = (
     "build",
     "build_model",
     "create",
@@ -105,7 +105,7 @@ def _arguments(text: str) -> dict[str, Any]:
 def _label(given: str) -> str:
     """The name of the factory; that of its module, if the factory's says nothing."""
     module, colon, attribute = given.rpartition(":")
-    return module if colon and attribute in UNTELLING else attribute
+    return module if colon and attribute in GENERIC_NAMES else attribute
 
 
 def _free_label(label: str, taken: Sequence[str]) -> str:

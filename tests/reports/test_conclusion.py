@@ -13,8 +13,8 @@ from grb_check.cases.outcomes import Outcome, Reference
 from grb_check.cases.suites import SUITES
 from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.files import shipped_board
-from grb_check.reports.columns import notes
 from grb_check.reports.conclusion import conclusions
+from grb_check.reports.notes import notes
 
 
 def made(

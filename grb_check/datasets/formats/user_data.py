@@ -67,7 +67,7 @@ def read(source: Source) -> Dataset | GraphSet:
 
 def _gives_graphs(source: Source) -> bool:
     """Return whether it is a set of graphs. Imports the user's module and calls the function."""
-    check_package(source.spec, "dataset")
+    check_package(source.spec, "dataset")  # before torch is imported
     from grb_check.datasets.reading.pyg_graphs import holds_graphs  # torch
 
     result, where = _imported(source.spec), f"dataset {source.spec}"

@@ -20,11 +20,12 @@ from grb_check.ranking.averages import Averages
 from grb_check.ranking.lowest import Lowest, threat_name
 from grb_check.reports import audit
 from grb_check.reports.case_line import Line
-from grb_check.reports.columns import diagnostic_notes, filled, notes
+from grb_check.reports.columns import filled
 from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest, changes_in, compared, limits_of
 from grb_check.reports.html.picture import pictures
 from grb_check.reports.lowest_words import delta_lines, gap_lines
+from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, percent
 from grb_check.settings.options import describe_given
 
