@@ -14,7 +14,15 @@ from grb_check.files.text import fit
 from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.files import shipped_board
 from grb_check.ranking.ranks import rank_over_difficulties
-from grb_check.reports.levels import KNOWING, Side, by_model, poor, sides_of
+from grb_check.reports.levels import (
+    KNOWING,
+    Side,
+    above_floor,
+    by_level,
+    by_model,
+    poor,
+    sides_of,
+)
 from grb_check.reports.rank_words import ordinal
 from grb_check.reports.record import RunRecord
 
@@ -46,9 +54,9 @@ def no_gate(record: RunRecord) -> bool:
 
 
 def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
-    outcomes = [row.outcome for row in rows if row.outcome is not None]
-    if any(row.below_floor for row in rows):
-        return f"{model} {poor(outcomes)}: too few to lose any."
+    outcomes, too_low = above_floor(rows)
+    if not outcomes:
+        return f"{model} {poor(too_low)}: too few to lose any."
     sides = sides_of(outcomes)
     first, *rest = sides
     words = [f"attackers who {first.who}"]
@@ -58,8 +66,15 @@ def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
     of = f" of {BALANCED}" * (outcomes[0].metric == BALANCED)
     return (
         f"{model} keeps {average}{left}{of} under these attacks, by {' and by '.join(words)}; "
-        f"{_others(sides)}.{_rank(rows, gate)}"
+        f"{_others(sides)}.{_at(too_low)}{_rank(rows, gate)}"
     )
+
+
+def _at(too_low: Sequence[Outcome]) -> str:
+    """The difficulties that are not in the sentence, and why."""
+    if not too_low:
+        return ""
+    return f" At {' and '.join(by_level(too_low))} it {poor(too_low)}: too few to lose any."
 
 
 def _rank(rows: Sequence[CaseRecord], gate: Gate) -> str:

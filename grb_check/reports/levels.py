@@ -142,11 +142,11 @@ def range_of(outcomes: Sequence[Outcome], left: Callable[[Outcome], float]) -> s
 
 
 def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence[str]) -> Level:
-    outcomes = [row.outcome for row in rows if row.outcome is not None]
-    sides = sides_of(outcomes)
-    why = _why_not_judged(rows, outcomes)
+    outcomes, too_low = above_floor(rows)
+    why = _why_not_judged(outcomes, too_low)
     if why:
         return Level(fit(model), dataset, 0, f"Not judged: {why}")
+    sides = sides_of(outcomes)
     rank, side = min(
         ((_rank(side), side) for side in sides),
         key=lambda pair: (pair[0], statistics.fmean(map(_attacked, pair[1].strongest))),
@@ -154,16 +154,18 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
     adaptive = any(outcome.adaptive for outcome in outcomes)
     title = _title(rank, side)
     title += f" against attackers who {side.who}" * (rank in TITLES and not adaptive)
-    attacks = len({(outcome.case.scenario, outcome.case.attack) for outcome in outcomes})
     of = f" of {BALANCED}" * (outcomes[0].metric == BALANCED)
-    left = f"{range_of(side.strongest, _attacked)}{of} left under {count(attacks, 'attack')}"
-    remarks = [f"{title}: {left}", _beside(rank, side)]
+    left = f"{range_of(side.strongest, _attacked)}{of}"
+    remarks = [f"{title}: {_strongest_of(outcomes)} leaves {left}", _beside(rank, side)]
+    if too_low:
+        where = " and ".join(by_level(too_low))
+        remarks.append(f"not judged at {where}, where it {poor(too_low)}")
     if not adaptive:
         remarks.append("nobody who knows it attacked")
     findings = sorted({finding.name for outcome in outcomes for finding in outcome.findings})
     if findings:
         remarks.append(f"diagnostics doubt the attacks: {enumerated(findings)}")
-    certain = adaptive and not findings and not lacks
+    certain = adaptive and not findings and not lacks and not too_low
     return Level(fit(model), dataset, rank, fit("; ".join([*remarks, *lacks])), certain)
 
 
@@ -181,9 +183,31 @@ def _title(rank: int, side: Side) -> str:
     return UNSHOWN if rank == min(TITLES) and above else TITLES[rank]
 
 
-def _why_not_judged(rows: Sequence[CaseRecord], outcomes: Sequence[Outcome]) -> str:
-    if any(row.below_floor for row in rows):
-        return f"it {poor(outcomes)}"
+def above_floor(rows: Sequence[CaseRecord]) -> tuple[list[Outcome], list[Outcome]]:
+    """Return the outcomes of difficulties whose cases are all above their clean floor, and others.
+
+    A model that has too little to lose at one difficulty may be judged by the others.
+    """
+    low = {row.case.difficulty for row in rows if row.below_floor}
+    outcomes = [row.outcome for row in rows if row.outcome is not None]
+    return (
+        [outcome for outcome in outcomes if outcome.case.difficulty not in low],
+        [outcome for outcome in outcomes if outcome.case.difficulty in low],
+    )
+
+
+def _strongest_of(outcomes: Sequence[Outcome]) -> str:
+    """Return `at each difficulty the strongest of 6 attacks`."""
+    attacks = len({(outcome.case.scenario, outcome.case.attack) for outcome in outcomes})
+    if attacks == 1:
+        return "1 attack"
+    each = "at each difficulty " * (len(by_level(outcomes)) > 1)
+    return f"{each}the strongest of {attacks} attacks"
+
+
+def _why_not_judged(outcomes: Sequence[Outcome], too_low: Sequence[Outcome]) -> str:
+    if not outcomes:
+        return f"it {poor(too_low)}"
     known = all(
         outcome.no_graph is not None or outcome.has_learned(MAIN_REFERENCE) for outcome in outcomes
     )

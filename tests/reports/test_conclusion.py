@@ -92,6 +92,14 @@ def test_a_run_may_lack_one_kind_of_attacker(outcomes: tuple[Outcome, ...], begi
     assert text.startswith(beginning)
 
 
+def test_a_difficulty_where_little_is_right_is_told_apart() -> None:
+    """The means are those of the others."""
+    poor = made("hard", "pgd", 0.2, clean=0.3)
+    (text,) = told(*BLACK_BOX, poor)
+    assert text.startswith("net keeps on average 44 % under these attacks")
+    assert " At hard it classifies only 30% correctly without an attack: too few" in text
+
+
 def test_what_is_not_known_is_not_told() -> None:
     """No model without the graph, as for sets of graphs, and no leaderboard of the dataset."""
     bare = made("easy", "pgd", 0.48, best="")

@@ -20,11 +20,12 @@ CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 def test_what_broke_comes_first_with_the_command_to_see_it_again() -> None:
     """Message, counter-example and replay in a block; then tables and the baseline."""
     text = markdown_text([view(rich())])
-    assert text.split("\n", 1)[1].startswith(
-        "## ❌ Not judged: it classifies only 76% correctly without an attack; loses up to 4.0 "
-        "points to `robustness.json` (`synthetic-cora/easy/modification/dice`)\n\n"
-        "**Failed:** 4 of 16 cases passed; 7 failed"
+    title = text.split("\n")[1]
+    assert title.startswith("## ❌ No more robust than an undefended model against")
+    assert title.endswith(
+        "; loses up to 4.0 points to `robustness.json` (`synthetic-cora/easy/modification/dice`)"
     )
+    assert text.split("\n")[3].startswith("**Failed:** 4 of 16 cases passed; 7 failed")
     assert text.index("What broke") < text.index("Drops on") < text.index("### Baseline")
     assert (
         "1 injected node, 3 links): drop 41.2% > 30.0%\n"
