@@ -21,7 +21,8 @@ from benchmarks import pyg_models
 from benchmarks.injection.arena import threat
 from benchmarks.rows import Row, markdown
 from benchmarks.victims import accuracy, load_dataset
-from grb_check.attacks.injection.blended_search import InjectionQuestion, search_injections
+from grb_check.attacks.injection.blended_search import search_injections
+from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset

@@ -40,6 +40,7 @@ BUDGET: Final = "budget"
 LOCAL_BUDGET: Final = "local"
 LOCAL_SHARE: Final = 0.5  # of LR-BCD (Gosch et al. 2023)
 NOT_EXCHANGED: Final = "links were not exchanged"  # AGIA's note that it is weaker than it could be
+HELD_BACK: Final = "less of the budget is stronger"  # a search's note that it used less
 
 # Part of a value, or the last part of a threshold's pattern.
 _WORD: Final = re.compile(r"[A-Za-z0-9._-]*\s*(=|$)")

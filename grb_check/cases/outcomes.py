@@ -24,6 +24,7 @@ UNDEFENDED: Final = ("gcn", "gat", "sage", "gin")  # references of which a defau
 LEARNED: Final = 0.1
 NO_GRAPH: Final = "mlp"  # the reference that ignores the graph
 MAIN_REFERENCE: Final = "gcn"  # the reference that reports, deltas and the clean floor are about
+AHEAD: Final = 0.05  # of accuracy beyond that one, attacked likewise, for a model to stand
 
 Method: TypeAlias = Literal["adaptive", "transferred", "score-based", "black-box"]
 
@@ -81,6 +82,8 @@ class Measurement:
             search by queries, because the victim gives no gradient; `black-box`: the attack of a
             black-box case, made on a surrogate.
         diagnostics: reasons to doubt that the attack was strong enough.
+        left_by: what is left of the victim by each method that was tried, in [0, 1]; empty for a
+            black-box case.
         member: of `worst`: the strongest attack.
         per_target: of `worst`: the fraction of targets that stay right under every attack.
         pretrained: whether nothing was trained: the victim is declared as finished, or has no
@@ -99,6 +102,7 @@ class Measurement:
     notes: tuple[str, ...] = ()
     method: Method = "black-box"
     diagnostics: tuple[Finding, ...] = ()
+    left_by: Mapping[Method, float] = field(default_factory=dict)
     member: str = ""
     per_target: float | None = None
     pretrained: bool = False

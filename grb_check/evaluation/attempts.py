@@ -18,5 +18,5 @@ class Attempt(NamedTuple):
     right: Right
 
 
-# In this order: of equally strong attempts the first counts. "adaptive" or "score-based" is there.
+# "adaptive" or "score-based" is there.
 Attempts: TypeAlias = Mapping[Method, Attempt]

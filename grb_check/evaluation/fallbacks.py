@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 import torch
 from torch import Tensor
 
-from grb_check.attacks.injection.blended_search import (
-    InjectionQuestion,
-    search_injections,
-)
+from grb_check.attacks.injection.blended_search import search_injections
+from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion
 from grb_check.attacks.modification.shared.answer_search import search_by_answers
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.flip_sweeps import Question
@@ -25,7 +24,9 @@ from grb_check.attacks.scenarios import INJECTION, MODIFICATION
 from grb_check.attacks.threat import Perturbation, apply, verify
 from grb_check.attacks.user_attacks import UserAttack
 from grb_check.cases.attack_pairs import on_graphs
+from grb_check.datasets.dataset import digest
 from grb_check.errors import GradientError, ModelError, UsageError
+from grb_check.evaluation.fewer_flips import fewer_flips, held_back
 from grb_check.evaluation.imitation import imitation
 from grb_check.evaluation.perturbations import on_surrogates, seed_of, white_box_view
 from grb_check.evaluation.store_keys import describe_threat, starts_from_blends
@@ -37,13 +38,14 @@ from grb_check.evaluation.unit_space import (
     graph_in_units,
     model_in_units,
     threat_in_units,
+    to_units,
 )
 from grb_check.user_code.randomness import isolated_randomness
 
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = ((INJECTION, "rnd"), (MODIFICATION, "rnd"), (MODIFICATION, "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
-SEARCH: Final = 4  # raised whenever a search by queries may find something else
+SEARCH: Final = 5  # raised whenever a search by queries may find something else
 FORWARDS: Final = 500  # of a search for edges
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
@@ -110,7 +112,12 @@ def _random_trials(trial: Trial) -> list[Trial]:
 
 
 def from_blends(
-    trial: Trial, model: TrainedModel, *, by_answers: bool = False, imitated: bool = False
+    trial: Trial,
+    model: TrainedModel,
+    *,
+    by_answers: bool = False,
+    imitated: bool = False,
+    starts: Sequence[Perturbation] = (),
 ) -> Perturbation | None:
     """Return the best injection of `blended_search`.
 
@@ -122,18 +129,24 @@ def from_blends(
         by_answers: see `blended_search.search_injections`.
         imitated: whether the gradients that are followed are those of an imitation, of the model's
             answers on the clean graph and under random attacks.
+        starts: perturbations to start from as well.
     """
     if not starts_from_blends(trial):
         return None
     ways = f"{by_answers}, {imitated}, {trial.seed if imitated else ''}"
-    key = (trial.case.difficulty, describe_threat(trial.threat), ways)
+    given = tuple(digest(start.tensors()) for start in starts)
+    key = (trial.case.difficulty, describe_threat(trial.threat), ways, *given)
     if key not in model.blended:
-        model.blended[key] = _search_blends(trial, model, by_answers, imitated)
+        model.blended[key] = _search_blends(trial, model, by_answers, imitated, starts)
     return model.blended[key]
 
 
 def _search_blends(
-    trial: Trial, model: TrainedModel, by_answers: bool, imitated: bool
+    trial: Trial,
+    model: TrainedModel,
+    by_answers: bool,
+    imitated: bool,
+    starts: Sequence[Perturbation],
 ) -> Perturbation | None:
     view = white_box_view(trial, model)
     threat = replace(trial.threat, targets=trial.threat.targets.to(view.x.device))
@@ -146,7 +159,11 @@ def _search_blends(
     )
     try:
         with isolated_randomness(trial.seed):
-            result = search_injections(question, by_answers=by_answers)
+            result = search_injections(
+                question,
+                by_answers=by_answers,
+                starts=[to_units(trial.threat, start) for start in starts],
+            )
     except ModelError:
         return None
     result = from_units(trial.threat, result)
@@ -161,6 +178,7 @@ def searched(
     transferred: Stored | None,
     *,
     misled: bool,
+    beaten: bool,
 ) -> Perturbation:
     """Improve these perturbations, and those made on other surrogates, by queries to the model.
 
@@ -172,8 +190,11 @@ def searched(
         adaptive: made on the model itself, if it has a gradient.
         transferred: made on a surrogate, if there is such a variant of the attack.
         misled: whether the model's gradient is missing or wrong; an imitation's is followed then.
+        beaten: whether the one on a surrogate is stronger than the one on the model, so that
+            injections are searched from there, too.
     """
-    blended = from_blends(trial, model, by_answers=True, imitated=misled)
+    starts = [transferred[0]] if transferred is not None and beaten else []
+    blended = from_blends(trial, model, by_answers=True, imitated=misled, starts=starts)
     if blended is not None and not misled:
         return blended
     moved = [] if transferred is None else [transferred]
@@ -184,6 +205,7 @@ def searched(
             if (created := transferred_variant(trial, surrogates=(kind,))) is not None
         ]
     starts = [created for created, _ in moved] + ([] if adaptive is None else [adaptive])
+    starts += fewer_flips(trial, model)
     if blended is not None:
         return min([*starts, blended], key=lambda perturbation: _score(trial, model, perturbation))
     random = random_ones(trial)
@@ -222,7 +244,7 @@ def searched(
         )
         result = search(parts)
     verify(result, clean, trial.threat)
-    return result
+    return held_back(trial, result)
 
 
 def _any_edge_may_change(trial: Trial, perturbations: list[Perturbation]) -> bool:

@@ -28,39 +28,49 @@ ON_ATTACKED: Final = 12  # of these, whose gradients are compared with changes i
 # boundaries between linear parts, on which attacked features tend to lie.
 STEPS: Final = (1e-2, 1e-3, 1e-4)
 TOLERANCE: Final = 0.5  # of the predicted change
+SMALL: Final = 0.1  # share of injected features by which they change to see whether logits do
 ROUNDING: Final = 1e-5  # relative to the logits; a change that it could hide is not judged
 _LogitsOf: TypeAlias = Callable[[Tensor], Tensor]
-_Reader: TypeAlias = Callable[[DifferentiableModel, Data, Tensor], tuple[Tensor, _LogitsOf | None]]
+_Reader: TypeAlias = Callable[
+    [DifferentiableModel, Data, Tensor, Tensor | None], tuple[Tensor, _LogitsOf | None]
+]
 
 
 def missing_gradients(
-    model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind
+    model: DifferentiableModel,
+    graph: Data,
+    targets: Tensor,
+    kind: Kind,
+    injected: Tensor | None = None,
 ) -> tuple[float | None, str]:
     """Return the share of sampled targets whose margin has no usable gradient.
 
     The gradient is missing, exactly zero or not finite, or the backward pass fails. The margin is
     the largest logit of another class minus the logit of the true class. Isolated targets are not
-    sampled.
+    sampled; of injected nodes only neighbours are, whose logits change with their features.
 
     Args:
         model: in evaluation mode, parameters frozen.
         graph: `x` [N, d], `edge_index` [2, 2E], true labels `y` [N]; for a set of graphs `batch`
             [N] and `y` [G].
         targets: int64 [t], of which at most `SAMPLE` are sampled.
-        kind: take the gradient with respect to all features, or to weights of the targets' edges.
+        kind: take the gradient with respect to features, or to weights of the targets' edges.
+        injected: int64 [n], the nodes whose features they are; all if not given.
 
     Returns:
         0 to 1, or None if there is no target to sample; and the last error of the model or of a
         backward pass, empty if there was none.
     """
-    sample = _sample(graph, targets)
+    model, sample = model_on(model, graph), _sample(graph, targets, injected)
+    if injected is not None and sample.numel():
+        sample = sample[_changing(model, graph, sample, injected)]
     if not sample.numel():
         return None, ""
     labels, error = graph.y[sample], ""
     result = 0
     with isolated_randomness(derive_seed("gradient sample", kind)), torch.enable_grad():
         try:
-            inputs, logits_of = _READERS[kind](model, graph, sample)
+            inputs, logits_of = _READERS[kind](model, graph, sample, injected)
             logits = None if logits_of is None else logits_of(inputs)
         except ModelError as raised:  # the model's own check: its output does not depend on them
             return 1.0, one_line(raised)
@@ -78,7 +88,13 @@ def missing_gradients(
     return 1 - result / sample.numel(), error
 
 
-def wrong_gradients(model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind) -> float:
+def wrong_gradients(
+    model: DifferentiableModel,
+    graph: Data,
+    targets: Tensor,
+    kind: Kind,
+    injected: Tensor | None = None,
+) -> float:
     """Return the share of sampled targets whose margin does not change as its gradient predicts.
 
     All inputs take small steps along the gradient of the sum of these margins. The gradient of a
@@ -87,24 +103,27 @@ def wrong_gradients(model: DifferentiableModel, graph: Data, targets: Tensor, ki
     nor is a model whose backward pass fails.
 
     Args:
-        model, graph, targets, kind: as for `missing_gradients`; the graph may be an attacked one.
+        model, graph, targets, kind, injected: as for `missing_gradients`; the graph may be an
+            attacked one.
     """
-    sample = _sample(graph, targets)[:ON_ATTACKED]
+    sample = _sample(graph, targets, injected)[:ON_ATTACKED]
     if not sample.numel():
         return 0.0
     try:
-        return _wrong(model_on(model, graph), graph, sample, kind)
+        return _wrong(model_on(model, graph), graph, sample, kind, injected)
     except torch.cuda.OutOfMemoryError:
         raise
     except (ModelError, RuntimeError):
         return 0.0
 
 
-def _wrong(model: DifferentiableModel, graph: Data, sample: Tensor, kind: Kind) -> float:
+def _wrong(
+    model: DifferentiableModel, graph: Data, sample: Tensor, kind: Kind, injected: Tensor | None
+) -> float:
     labels = graph.y[sample]
     seed = derive_seed("gradient sample", kind)
     with torch.enable_grad():
-        inputs, logits_of = _READERS[kind](model, graph, sample)
+        inputs, logits_of = _READERS[kind](model, graph, sample, injected)
         if logits_of is None:
             return 0.0
         logits = _seeded(logits_of, inputs, seed)
@@ -128,6 +147,20 @@ def _wrong(model: DifferentiableModel, graph: Data, sample: Tensor, kind: Kind) 
     return float((judged & ~right).sum()) / sample.numel()
 
 
+def doubtful(
+    model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind, num_nodes: int
+) -> float:
+    """Return the share of sampled targets whose gradient is missing, plus that of wrong ones.
+
+    Args:
+        model, graph, targets, kind: as for `missing_gradients`, the graph an attacked one.
+        num_nodes: of the clean graph; with injected nodes, their features are meant.
+    """
+    injected = injected_nodes(graph, num_nodes) if kind == "features" else None
+    missing, _ = missing_gradients(model, graph, targets, kind, injected)
+    return (missing or 0.0) + wrong_gradients(model, graph, targets, kind, injected)
+
+
 def cut_off(
     model: DifferentiableModel, graph: Data, perturbation: Perturbation, targets: Tensor
 ) -> float:
@@ -145,7 +178,7 @@ def cut_off(
     attacked = apply(graph, perturbation)
     with torch.no_grad():
         before, after = (
-            _seeded(_of_features(model, at, linked)[1], at.x, 0) for at in (graph, attacked)
+            _seeded(_of_features(model, at, linked, None)[1], at.x, 0) for at in (graph, attacked)
         )
     change = (after - before).abs().amax(1)
     return float((change <= ROUNDING * before.abs().amax(1)).float().mean())
@@ -157,9 +190,38 @@ def _seeded(call: Callable[[Tensor], Tensor], x: Tensor, seed: int) -> Tensor:
         return call(x)
 
 
-def _sample(graph: Data, targets: Tensor) -> Tensor:
+def injected_nodes(graph: Data, num_nodes: int) -> Tensor | None:
+    """Return the injected nodes int64 [n] of a graph that `apply` made; None if there are none.
+
+    Args:
+        graph: attacked.
+        num_nodes: of the clean graph.
+    """
+    if graph.x.shape[0] == num_nodes:
+        return None
+    if "clean_nodes" in graph:
+        nodes: Tensor = graph.clean_nodes
+        return (nodes == -1).nonzero().squeeze(1)
+    return torch.arange(num_nodes, graph.x.shape[0], device=graph.x.device)
+
+
+def _changing(model: DifferentiableModel, graph: Data, sample: Tensor, injected: Tensor) -> Tensor:
+    """Which of the targets int64 [s] notice a small change of injected features, bool [s]."""
+    moved = graph.x.clone()
+    moved[injected] *= 1 - SMALL
+    with torch.no_grad():
+        before, after = (
+            _seeded(lambda x: model(x, graph.edge_index)[sample], x, 0) for x in (graph.x, moved)
+        )
+    return (after - before).abs().amax(1) > ROUNDING * before.abs().amax(1)
+
+
+def _sample(graph: Data, targets: Tensor, injected: Tensor | None = None) -> Tensor:
     """Targets with an edge, int64 [at most SAMPLE], ascending, on the graph's device."""
-    degrees = torch.bincount(_owners(graph)[0].cpu(), minlength=graph.y.shape[0])
+    owners = _owners(graph)
+    if injected is not None:
+        owners = owners[:, torch.isin(graph.edge_index[1], injected)]
+    degrees = torch.bincount(owners[0].cpu(), minlength=graph.y.shape[0])
     connected = targets.cpu()[degrees[targets.cpu()] > 0]
     generator = torch.Generator().manual_seed(derive_seed("gradient sample"))
     chosen = torch.randperm(connected.numel(), generator=generator)[:SAMPLE]
@@ -174,14 +236,21 @@ def _owners(graph: Data) -> Tensor:
 
 
 def _of_features(
-    model: DifferentiableModel, graph: Data, sample: Tensor
+    model: DifferentiableModel, graph: Data, sample: Tensor, injected: Tensor | None
 ) -> tuple[Tensor, _LogitsOf]:
-    x = graph.x.clone().requires_grad_()
-    return x, lambda features: model(features, graph.edge_index)[sample]
+    if injected is None:
+        x = graph.x.clone().requires_grad_()
+        return x, lambda features: model(features, graph.edge_index)[sample]
+
+    def logits_of(features: Tensor) -> Tensor:
+        x = graph.x.index_copy(0, injected, features)
+        return model(x, graph.edge_index)[sample]
+
+    return graph.x[injected].requires_grad_(), logits_of
 
 
 def _of_edges(
-    model: DifferentiableModel, graph: Data, sample: Tensor
+    model: DifferentiableModel, graph: Data, sample: Tensor, injected: Tensor | None
 ) -> tuple[Tensor, _LogitsOf | None]:
     first, second = graph.edge_index
     at_sample = torch.isin(_owners(graph), sample).any(dim=0)

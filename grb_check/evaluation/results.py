@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Measurement, Method, Reference, Scores
@@ -36,6 +37,7 @@ def measured(
     methods: tuple[Method, ...] = (),
     notes: tuple[str, ...] = (),
     diagnostics: tuple[Finding, ...] = (),
+    left_by: Mapping[Method, float] | None = None,
 ) -> RepeatResult:
     """Put the result of a case in a repeat together.
 
@@ -50,6 +52,7 @@ def measured(
         methods: tried on the victim itself, see `RepeatResult`.
         notes: remarks beside those of the perturbation.
         diagnostics: findings beside that on the budget.
+        left_by: what each method leaves, see `Measurement`.
 
     Returns:
         A result whose times are 0; the caller knows them.
@@ -65,6 +68,7 @@ def measured(
         notes=(*perturbation.notes, *notes),
         method=method,
         diagnostics=(*diagnostics, *_budget_finding(trial, perturbation)),
+        left_by=left_by or {},
         pretrained=victim.pretrained,
         weights=victim.weights,
         perturbation=digest(perturbation.tensors())[:16],
@@ -108,7 +112,9 @@ def shipped_on(trial: Trial) -> Mapping[str, Reference]:
 
 
 def _budget_finding(trial: Trial, perturbation: Perturbation) -> tuple[Finding, ...]:
-    """The finding of the diagnostic `budget-unused`, if any."""
+    """The finding of the diagnostic `budget-unused`, if any; a search says why it used less."""
+    if any(HELD_BACK in note for note in perturbation.notes):
+        return ()
     second = perturbation.injected_edges[1]
     inner = int((second >= trial.harness.dataset.num_nodes).sum())
     link_ends = int(second.numel()) + inner  # such a link counts for both of its ends

@@ -33,6 +33,7 @@ class TrainedModel:
             gradient is taken of; `white_box` measures it once for each model and keeps it here.
         blended: what `fallbacks.from_blends` found, if anything, by threat; the same for all
             attacks.
+        opened: the same model without what stops its gradients, see `open_gradients`, if any.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class TrainedModel:
         self.train = train
         self.missing_gradients: dict[str, tuple[float | None, str]] = {}
         self.blended: dict[tuple[str, ...], Perturbation | None] = {}
+        self.opened: TrainedModel | None = None
 
     @cached_property
     def weights(self) -> str:

@@ -36,6 +36,18 @@ def threat_in_units(threat: Threat) -> Threat:
     return replace(threat, feature_range=(-1.0, 1.0), columns=threat.columns.in_units())
 
 
+def to_units(threat: Threat, perturbation: Perturbation) -> Perturbation:
+    """Return a perturbation of the data as one in units."""
+    if threat.columns is None:
+        return perturbation
+    columns = threat.columns
+    injected, modified = (
+        rows if not rows.numel() else columns.to_units(rows)
+        for rows in (perturbation.injected_x, perturbation.modified_x)
+    )
+    return replace(perturbation, injected_x=injected, modified_x=modified)
+
+
 def from_units(threat: Threat, perturbation: Perturbation) -> Perturbation:
     """Return a perturbation made in units as one of the data.
 

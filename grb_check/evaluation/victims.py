@@ -15,6 +15,7 @@ from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.feature_scale import check_scale
 from grb_check.evaluation.identity import check_identity
+from grb_check.evaluation.logit_units import in_logit_units
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.two_way_edges import warn_of_better_edges
 from grb_check.evaluation.unseen_targets import check_unseen
@@ -103,6 +104,7 @@ class TrainedVictims:
                     self._adjacencies[subject.key] = adj
                 uncalled = _copy(victim, seed)
                 predicted = predict(victim, self._dataset.graph, seed)
+                victim = in_logit_units(victim, self._dataset.graph, seed)
                 pretrained = _trained_already(built) or _untrainable(built)
                 trains = not (pretrained or subject.finished)  # one module alone has one training
                 created = TrainedModel(

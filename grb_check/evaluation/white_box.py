@@ -9,21 +9,25 @@ made as well; the strongest perturbation counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from grb_check.attacks.names import NOT_EXCHANGED, without_budgets
 from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Perturbation
-from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Method, Scores
+from grb_check.cases.outcomes import AHEAD, MAIN_REFERENCE, NO_GRAPH, Method, Scores
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation.attempts import Attempt, Attempts
+from grb_check.evaluation.diagnostics import TRANSFER, stronger
 from grb_check.evaluation.fallbacks import (
     SEARCH,
     Stored,
     from_blends,
+    random_ones,
     searched,
     transferred_variant,
 )
+from grb_check.evaluation.open_gradients import OPENED, followed
 from grb_check.evaluation.perturbations import on_model
 from grb_check.evaluation.references import save_scores, stored_scores
 from grb_check.evaluation.results import measured
@@ -31,7 +35,9 @@ from grb_check.evaluation.scores import Right, left, right_after, right_before, 
 from grb_check.evaluation.store_keys import description_of, white_box_reference_key
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
-from grb_check.evaluation.white_box_diagnostics import gradient_doubts, other_findings
+from grb_check.evaluation.white_box_diagnostics import gradient_doubts, kind_of, other_findings
+
+ORDER: Final[tuple[Method, ...]] = ("adaptive", "score-based", "transferred")
 
 
 def white_box(
@@ -39,12 +45,13 @@ def white_box(
 ) -> RepeatResult:
     """Attack the victim itself, and references with an attack of their own.
 
-    An injection attack also starts from blends (`fallbacks.from_blends`); the stronger result is
-    its own. If the victim gives no gradient, a search by queries takes the place of the attack; if
-    its gradient is in doubt (`gradient_checks`), the search is made besides. The strongest
-    perturbation counts, including the one of the same attack on a surrogate. The references are
-    attacked in the same ways as the victim. Perturbations of the victim are not stored; the scores
-    of the references are.
+    Gradients are those of its values: what stops them in its forward is ignored where it can be
+    (`open_gradients`). An injection attack also starts from blends (`fallbacks.from_blends`); the
+    stronger result is its own. If there is no gradient, a search by queries takes the place of the
+    attack; if the gradient is in doubt (`gradient_checks`), the same attack on a surrogate is
+    stronger, from which the search then starts, too, or the model seems robust, the search is made
+    besides. The strongest perturbation counts. The references are attacked in the same ways as the
+    victim. Perturbations of the victim are not stored; the scores of the references are.
 
     Args:
         trial: the attack in its repeat.
@@ -56,12 +63,22 @@ def white_box(
         ModelError: the victim fails on the attacked graph.
     """
     transferred = transferred_variant(trial)
-    perturbations, reason = _adaptive(trial, victim)
+    shown = random_ones(trial)[:1] if transferred is None else [transferred[0]]
+    attacked = followed(trial, victim, shown, kind_of(trial, shown))
+    perturbations, reason = _adaptive(trial, attacked)
     adaptive = perturbations[0] if perturbations else None
-    doubts = gradient_doubts(trial, victim, perturbations, transferred)
-    search = adaptive is None or bool(doubts)
+    doubts = gradient_doubts(trial, attacked, perturbations, transferred)
     misled = adaptive is None or any(doubt.name != "cut-off" for doubt in doubts)
-    attempts = _attempts(trial, victim, adaptive, transferred, search=search, misled=misled)
+    attempts = _attempts(trial, attacked, adaptive, transferred)
+    beaten = _beaten(attempts)
+    apart = adaptive is not None and bool(adaptive.flip_targets.numel())  # nothing to exchange
+    if not apart and (
+        adaptive is None or doubts or beaten or _stands(trial, attempts, transferred)
+    ):
+        attempts = {
+            **attempts,
+            **_searched(trial, attacked, adaptive, transferred, misled=misled, beaten=beaten),
+        }
     method = _strongest(trial, attempts)
     chosen = attempts[method]
     methods = tuple(attempt for attempt in attempts if attempt != "transferred")
@@ -74,8 +91,12 @@ def white_box(
         white_box_references(trial, transferred, methods, kinds),
         method=method,
         methods=methods,
-        notes=_notes(trial, attempts, method, reason, perturbations),
+        notes=(
+            *_notes(trial, attempts, method, reason, perturbations),
+            *[f"{without_budgets(trial.case.attack)}: {OPENED}"] * (attacked is not victim),
+        ),
         diagnostics=(*doubts, *other_findings(trial, victim, attempts)),
+        left_by={name: left(trial, attempt.right) for name, attempt in attempts.items()},
     )
 
 
@@ -84,18 +105,20 @@ def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], st
 
     None of them, and the reason, if there is no gradient to follow.
     """
-    try:
-        created = on_model(trial, model), from_blends(trial, model)
-    except ModelError as error:
-        if not _for_lack_of_a_gradient(error):
-            raise
-        return [], one_line(error)
-    direct, blended = created
-    if blended is None:
-        return [direct], ""
+    created, reason = [], ""
+    for attack in (on_model, from_blends):
+        try:
+            perturbation = attack(trial, model)
+        except ModelError as error:
+            if not _for_lack_of_a_gradient(error):
+                raise
+            reason = reason or one_line(error)
+        else:
+            created += [] if perturbation is None else [perturbation]
+    if len(created) < 2:
+        return created, "" if created else reason
     return sorted(
-        (direct, blended),
-        key=lambda perturbation: left(trial, right_after(trial, model, perturbation)),
+        created, key=lambda perturbation: left(trial, right_after(trial, model, perturbation))
     ), ""
 
 
@@ -110,17 +133,11 @@ def _attempts(
     model: TrainedModel,
     adaptive: Perturbation | None,
     transferred: Stored | None,
-    *,
-    search: bool,
-    misled: bool,
 ) -> Attempts:
-    """Try each perturbation on the model, and the best that a search by queries finds."""
+    """Try each perturbation on the model."""
     created: dict[Method, Stored] = {}
     if adaptive is not None:
         created["adaptive"] = adaptive, False
-    if search:
-        result = searched(trial, model, adaptive, transferred, misled=misled)
-        created["score-based"] = result, False
     if transferred is not None:
         created["transferred"] = transferred
     return {
@@ -129,8 +146,43 @@ def _attempts(
     }
 
 
+def _beaten(attempts: Attempts) -> bool:
+    """Whether the perturbation made on a surrogate is clearly stronger than the model's own."""
+    adaptive, transferred = attempts.get("adaptive"), attempts.get("transferred")
+    if adaptive is None or transferred is None:
+        return False
+    return stronger(TRANSFER, adaptive.right, transferred.right, "") is not None
+
+
+def _stands(trial: Trial, attempts: Attempts, transferred: Stored | None) -> bool:
+    """Whether more is left than of the undefended GCN, attacked likewise, by more than `AHEAD`.
+
+    A second search has to agree before a model may be called robust.
+    """
+    methods = tuple(attempt for attempt in attempts if attempt != "transferred")
+    kind = MAIN_REFERENCE
+    reference = white_box_references(trial, transferred, methods, (kind,))[kind].attacked
+    return left(trial, attempts[_strongest(trial, attempts)].right) > reference + AHEAD
+
+
+def _searched(
+    trial: Trial,
+    model: TrainedModel,
+    adaptive: Perturbation | None,
+    transferred: Stored | None,
+    *,
+    misled: bool,
+    beaten: bool,
+) -> Attempts:
+    """Try the best perturbation that a search by queries finds."""
+    result = searched(trial, model, adaptive, transferred, misled=misled, beaten=beaten)
+    return {"score-based": Attempt(result, False, right_after(trial, model, result))}
+
+
 def _strongest(trial: Trial, attempts: Attempts) -> Method:
-    return min(attempts, key=lambda method: left(trial, attempts[method].right))
+    """The method that leaves least; of equals the first of `ORDER`."""
+    tried = [method for method in ORDER if method in attempts]
+    return min(tried, key=lambda method: left(trial, attempts[method].right))
 
 
 def _notes(
@@ -200,7 +252,9 @@ def _attack_reference(
         return before, before
     perturbations = _adaptive(trial, reference)[0] if "adaptive" in methods else []
     adaptive = perturbations[0] if perturbations else None
-    search = not no_graph and (adaptive is None or "score-based" in methods)
-    misled = adaptive is None
-    attempts = _attempts(trial, reference, adaptive, transferred, search=search, misled=misled)
+    attempts = _attempts(trial, reference, adaptive, transferred)
+    if not no_graph and (adaptive is None or "score-based" in methods):
+        misled = adaptive is None
+        searches = _searched(trial, reference, adaptive, transferred, misled=misled, beaten=False)
+        attempts = {**attempts, **searches}
     return before, attempts[_strongest(trial, attempts)].right if attempts else before

@@ -16,7 +16,13 @@ from grb_check.evaluation.fallbacks import (
     Stored,
     random_ones,
 )
-from grb_check.evaluation.gradient_checks import Kind, cut_off, missing_gradients, wrong_gradients
+from grb_check.evaluation.gradient_checks import (
+    Kind,
+    cut_off,
+    injected_nodes,
+    missing_gradients,
+    wrong_gradients,
+)
 from grb_check.evaluation.perturbations import seed_of
 from grb_check.evaluation.scores import right_after, right_before
 from grb_check.evaluation.trained_model import TrainedModel, predict
@@ -32,7 +38,7 @@ def gradient_doubts(
     transferred: Stored | None,
 ) -> tuple[Finding, ...]:
     """Findings that the gradient which the attack needs is missing, wrong, or blind to links."""
-    kind = _kind(trial, [*perturbations, *(() if transferred is None else transferred[:1])])
+    kind = kind_of(trial, [*perturbations, *(() if transferred is None else transferred[:1])])
     known, graph = victim.missing_gradients, trial.harness.dataset.graph
     model = model_in_units(trial.threat, victim.victim)
     if kind not in known:
@@ -42,8 +48,11 @@ def gradient_doubts(
     result = [diagnostics.no_gradient(*known[kind], kind)]
     if perturbations and not perturbations[0].flip_targets.numel():
         attacked = graph_in_units(trial.threat, apply(graph, perturbations[0]))
-        wrong = wrong_gradients(model, attacked, trial.threat.targets, kind)
-        result.append(diagnostics.wrong_gradient(wrong, kind))
+        injected = injected_nodes(attacked, graph.num_nodes)
+        at = model, attacked, trial.threat.targets, kind, injected
+        if injected is not None and result[0] is None:
+            result[0] = diagnostics.no_gradient(*missing_gradients(*at), "injected features")
+        result.append(diagnostics.wrong_gradient(wrong_gradients(*at), kind))
     if (
         perturbations and trial.threat.batch is None and result[0] is None
     ):  # else rounding would look like it
@@ -55,7 +64,7 @@ def gradient_doubts(
     return tuple(finding for finding in result if finding is not None)
 
 
-def _kind(trial: Trial, perturbations: Sequence[Perturbation]) -> Kind:
+def kind_of(trial: Trial, perturbations: Sequence[Perturbation]) -> Kind:
     """Return the inputs by which an attack with these perturbations differentiates.
 
     Features of existing nodes are found by gradients; the flips beside them may be random.

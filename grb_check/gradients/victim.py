@@ -48,6 +48,7 @@ class Victim:
         probabilities: whether the module returns probabilities, whose logarithm is used.
         on_rows: whether `with_injected` may spend about eight calls of the model on restricting its
             layers to the rows that change, which a few steps would not pay back.
+        unit: power of two that logits are divided by, see `logit_units`.
         layer_factors: filled by the first call of `pair_gradients`.
     """
 
@@ -55,6 +56,7 @@ class Victim:
     num_classes: int
     probabilities: bool = False
     on_rows: bool = True
+    unit: float = 1.0
     layer_factors: LayerFactors = field(default_factory=LayerFactors, repr=False)
 
     @property
@@ -207,7 +209,14 @@ class Victim:
         """
         known = self._alternating()
         if known is not None:
-            return pair_gradients(known, x, edge_index, targets, objective, edge_weight)
+            return pair_gradients(
+                known,
+                x,
+                edge_index,
+                targets,
+                lambda logits: objective(logits / self.unit),
+                edge_weight,
+            )
         if not self._on_edges_of_pairs:
             return None
 
@@ -222,7 +231,7 @@ class Victim:
         For `Alternating` models, and modules of PyG's layers that propagate linearly, of which only
         the rows that flips reach are computed; None for all others.
         """
-        known = self._alternating()
+        known = self._alternating() if self.unit == 1.0 else None
         if known is not None:
             return DeltaTrials(alternating_layers(known, x), edge_index, x.shape[0], targets)
         if self.adapter.batch is not None or not self._on_plain_edges:
@@ -327,9 +336,9 @@ class Victim:
                 )
         # Row by row the same up to a constant as the logits that a softmax was taken of. Where it
         # underflows there is no gradient.
-        return (
-            logits.clamp_min(torch.finfo(logits.dtype).tiny).log() if self.probabilities else logits
-        )
+        if self.probabilities:
+            logits = logits.clamp_min(torch.finfo(logits.dtype).tiny).log()
+        return logits if self.unit == 1.0 else logits / self.unit
 
 
 def _links(num_nodes: int, count: int, candidates: Tensor) -> Tensor:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of
-from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
+from grb_check.cases.outcomes import AHEAD, MAIN_REFERENCE, Method, Outcome
 from grb_check.errors import count
 from grb_check.ranking.lowest import Lowest, Strongest, lowest, threat_name
 from grb_check.reports.record import RunRecord
 
 AUDIT: Final = "audit"  # the suite
-
-
-AHEAD: Final = 0.05  # of accuracy beyond the undefended GCN, for a model to stand
+AGREE: Final = 0.02  # of accuracy, that searches by gradients and by answers may be apart
+SEARCHES: Final[Mapping[Method, str]] = {"adaptive": "gradients", "score-based": "answers"}
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,9 @@ def audit_conclusions(record: RunRecord) -> list[Conclusion]:
     A model stands against a threat if an attacker who knows it, and who may use the attacks that do
     not need that, too, leaves more than `AHEAD` beyond what is left of an undefended GCN. It only
     looks robust if it is that far ahead of the GCN under the attacks that do not know it, and under
-    those that do it is not. It only may stand if diagnostics doubt an attack of that threat that
-    knows it: a stronger one may have been missed.
+    those that do it is not. It only may stand if a stronger attack of that threat that knows it may
+    have been missed: diagnostics doubt one, or the strongest of the searches by gradients and the
+    strongest of those by answers are more than `AGREE` apart.
     """
     if record.settings.suite != AUDIT or record.shard is not None:
         return []
@@ -81,26 +81,49 @@ def _conclusion(model: str, rows: Sequence[CaseRecord], record: RunRecord) -> tu
     entries = lowest(rows, least=1)
     standing = [entry for entry in entries if entry.known and entry.known.ahead > AHEAD]
     falling = [entry for entry in entries if entry.known and entry.known.ahead <= AHEAD]
-    doubted = any(_is_doubted(entry, record) for entry in standing)
+    apart = [words for entry in standing if (words := _disagreement(entry, record))]
+    doubted = bool(apart) or any(_is_doubted(entry, record) for entry in standing)
     alarm = _alarm(falling, alone=not standing) if falling else ""
     text = f"{model} {_verdict(standing, falling, 'may stand' if doubted else 'stands', alarm)}"
     unknown = [entry.threat for entry in entries if entry.known is None]
     if unknown and (standing or falling):
         text += f"; nobody who knows it attacked under {', '.join(dict.fromkeys(unknown))}"
-    return "; ".join([text, *_doubts(rows, record)]), alarm
+    return "; ".join([text, *apart, *_doubts(rows, record)]), alarm
 
 
 def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
     """Return whether an adaptive attack of a threat has a finding, or could not be all it is."""
+    return any(outcome.findings or _kept_its_links(outcome) for outcome in _adaptive(entry, record))
+
+
+def _adaptive(entry: Lowest, record: RunRecord) -> list[Outcome]:
+    """The outcomes of the attacks of a threat that know the model."""
     key = entry.model, entry.dataset, entry.difficulty, entry.threat
     outcomes = [row.outcome for row in record.cases if row.outcome is not None]
-    return any(
-        outcome.adaptive
-        and (outcome.findings or _kept_its_links(outcome))
+    return [
+        outcome
+        for outcome in outcomes
+        if outcome.adaptive
         and key
         == (outcome.model, outcome.case.dataset, outcome.case.difficulty, threat_name(outcome.case))
-        for outcome in outcomes
-    )
+    ]
+
+
+def _disagreement(entry: Lowest, record: RunRecord) -> str:
+    """Words on searches that do not find the same, or were not both made; empty if they do."""
+    every = [repeat.left_by for outcome in _adaptive(entry, record) for repeat in outcome.repeats]
+    least = {
+        words: min((left[method] for left in every if method in left), default=None)
+        for method, words in SEARCHES.items()
+    }
+    missing = [words for words, figure in least.items() if figure is None]
+    if missing:
+        return f"{entry.threat} was not searched by {' and '.join(missing)}"
+    figures = [figure for figure in least.values() if figure is not None]
+    if max(figures) - min(figures) <= AGREE:
+        return ""
+    each = " and ".join(f"{figure:.1%} by {words}" for words, figure in least.items())
+    return f"searches do not agree on {entry.threat}: {each}"
 
 
 def _kept_its_links(outcome: Outcome) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
+from grb_check.attacks.names import split_budget
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.findings import Finding, anchor
 from grb_check.cases.node_ids import is_node_id
@@ -14,6 +17,7 @@ from grb_check.cases.repeat_results import ENOUGH
 from grb_check.errors import count
 
 SHOWN: Final = 2  # cases named if a note concerns more
+CHANCE: Final = 0.01  # of accuracy, by which what is left under two budgets may differ
 
 
 def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
@@ -37,6 +41,7 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
                 f"every one of these attacks ({_name(outcome, outcomes)})"
             )
     said |= {text for outcome in outcomes for text in _unlearned(outcome)}
+    said |= set(_more_for_more(outcomes))
     verdicts = [(row.id, row.verdict) for row in rows if row.verdict is not None]
     more = {
         row.id: row
@@ -95,6 +100,29 @@ def _name(outcome: Outcome, others: Sequence[Outcome]) -> str:
     """Its id, with the model in a run of several."""
     alone = len({other.model for other in others}) == 1 or outcome.case.model
     return outcome.case.id if alone else f"{outcome.model}@{outcome.case.id}"
+
+
+def _more_for_more(outcomes: Sequence[Outcome]) -> list[str]:
+    """Attacks that know the model and leave more of it with a larger budget: they missed something.
+
+    A budget is an upper bound, so that what a smaller one does is within a larger one.
+    """
+    curves: dict[tuple[str, str], dict[float, Outcome]] = {}
+    for outcome in outcomes:
+        attack, budget = split_budget(outcome.case.attack)
+        if outcome.adaptive and budget is not None:
+            bare = replace(outcome.case, attack=attack)
+            curves.setdefault((outcome.model, bare.id), {})[budget] = outcome
+    result = []
+    for by_budget in curves.values():
+        for smaller, larger in pairwise(sorted(by_budget)):
+            less, more = by_budget[smaller], by_budget[larger]
+            if more.attacked > less.attacked + CHANCE:
+                result.append(
+                    f"{_name(more, outcomes)} leaves {more.attacked:.1%}, and a budget of "
+                    f"{smaller:g} no more than {less.attacked:.1%}: the larger one missed that"
+                )
+    return result
 
 
 def _unlearned(outcome: Outcome) -> list[str]:

@@ -36,6 +36,7 @@ from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
 from grb_check.store.perturbation_bytes import from_bytes
+from grb_check.store.store import Store
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import PLAIN
 
@@ -101,16 +102,16 @@ def opaque(forward: Callable[[Linear, Tensor, Tensor], Tensor]) -> TrainedModel:
     return TrainedModel(victim, predict(victim, DATASET.graph, 0))
 
 
-def detached(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
+def through_lists(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
     """Logits of the mean over a node and its neighbours, without a gradient."""
     loops = torch.arange(x.shape[0])
     rows, columns = torch.cat([edge_index, torch.stack([loops, loops])], dim=1)
-    total = torch.zeros_like(x).index_add(0, rows, x.detach()[columns])
+    total = torch.zeros_like(x).index_add(0, rows, torch.tensor(x.tolist())[columns])
     return model.layer(total / torch.bincount(rows)[:, None])
 
 
 def through_numpy(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
-    return detached(model, torch.from_numpy(x.numpy()), edge_index)
+    return through_lists(model, torch.from_numpy(x.numpy()), edge_index)
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def right(measured: Any) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("forward", [detached, through_numpy])
+@pytest.mark.parametrize("forward", [through_lists, through_numpy])
 def test_a_search_by_queries_replaces_the_attack_if_there_is_no_gradient(
     forward: Callable[[Linear, Tensor, Tensor], Tensor],
 ) -> None:
@@ -203,7 +204,10 @@ def trained_victim() -> TrainedModel:
 
 
 def test_the_stronger_one_counts() -> None:
-    """The adaptive one wins a tie, without a note; otherwise a note names the winner."""
+    """The adaptive one wins a tie, without a note; otherwise a note names the winner.
+
+    Where the transferred one is stronger, the search starts from there.
+    """
     victim = trained_victim()
     weak, strong = 0.0, 4.0
     adaptive = white_box(trial(Pushing(adaptive=strong, transferred=weak)), victim)
@@ -211,14 +215,16 @@ def test_the_stronger_one_counts() -> None:
     tied = white_box(trial(Pushing(adaptive=strong, transferred=strong)), victim)
     assert [result.measurement.method for result in (adaptive, moved, tied)] == [
         "adaptive",
-        "transferred",
+        "score-based",
         "adaptive",
     ]
     assert right(moved) == right(adaptive) == right(tied) < victim_clean(victim)
     assert adaptive.measurement.notes == tied.measurement.notes == ()
     assert moved.measurement.notes == (
-        "spy: the perturbation made on a surrogate beat the one on the model itself, and counts",
+        "spy: a search by the model's answers beat its gradients, and counts",
     )
+    left_by = moved.measurement.left_by
+    assert left_by["score-based"] <= left_by["transferred"] < left_by["adaptive"]
     assert "transfer-stronger" in {finding.name for finding in moved.measurement.diagnostics}
     assert "transfer-stronger" not in {finding.name for finding in adaptive.measurement.diagnostics}
 
@@ -230,12 +236,15 @@ def victim_clean(victim: TrainedModel) -> float:
 
 def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: Path) -> None:
     """It comes from the store if that case has run, also for a user's attack."""
-    black_box(trial(Pushing("black-box", transferred=4.0), tmp_path), trained_victim())
+    alone = Pushing("black-box", transferred=4.0)
+    black = black_box(trial(alone, tmp_path), trained_victim())
     stored = entries(tmp_path)
     for attack in (Pushing(transferred=4.0), UserAttack(Pushing(transferred=4.0))):
         result = white_box(trial(attack, tmp_path), trained_victim())
-        assert (result.measurement.method, result.measurement.from_store) == ("transferred", True)
-    assert len(entries(tmp_path) - stored) == 2  # random injection, and the reference's scores
+        assert result.measurement.left_by["transferred"] == right(black)
+    new = entries(tmp_path) - stored
+    made = [key for key in new if Store(tmp_path).load_perturbation(key) is not None]
+    assert len(made) == 3  # a random injection, and those of the search on other surrogates
 
 
 @dataclass(frozen=True)
@@ -270,7 +279,7 @@ def flips(isolate: bool) -> Trial:
 @pytest.mark.parametrize("isolate", [True, False])
 def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
     """No node loses its last edge if the attack has that setting; the note names the attack."""
-    result = white_box(flips(isolate), opaque(detached))
+    result = white_box(flips(isolate), opaque(through_lists))
     assert result.measurement.method == "score-based"
     assert result.measurement.notes == (
         "flipping: no structure gradient of this model: score-based search instead",

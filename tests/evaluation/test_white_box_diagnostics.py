@@ -109,6 +109,40 @@ class _Backwardless(torch.autograd.Function):
         raise NotImplementedError("no backward pass")
 
 
+class _OfOwnRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, own: Tensor) -> Tensor:
+        return logits.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+        return None, gradient
+
+
+class Deaf(Plain):
+    """Has a gradient in each node's own row, and none in those of its neighbours."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        logits = super().forward(x, edge_index, edge_weight)
+        mixed: Tensor = _OfOwnRows.apply(logits.detach(), x[:, :3])
+        return mixed
+
+
+class Scaled(Plain):
+    """Has logits in other units."""
+
+    factor = 1e4
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return self.factor * super().forward(x, edge_index, edge_weight)
+
+
+class Small(Scaled):
+    """Of hardly any size."""
+
+    factor = 1e-5
+
+
 class Backwardless(Plain):
     """Has a backward pass that raises."""
 
@@ -124,13 +158,31 @@ class ThroughNumpy(Plain):
         return super().forward(torch.from_numpy(x.numpy()), edge_index, edge_weight)
 
 
-class Misleading(Plain):
-    """Has the gradient of another model."""
+class Decoy(Plain):
+    """Has the gradient of another model, by `detach`."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         logits = super().forward(x, edge_index, edge_weight)
         other = logits[:, [1, 2, 0]]
         return logits.detach() + other - other.detach()
+
+
+class _OfAnother(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
+        return logits.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient[:, [2, 0, 1]]
+
+
+class Misleading(Plain):
+    """Has the gradient of another model, by a backward pass of its own."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        logits: Tensor = _OfAnother.apply(super().forward(x, edge_index, edge_weight))
+        return logits
 
 
 class Filtering(Plain):
@@ -250,10 +302,9 @@ def test_plain_models_have_no_finding(bench: Bench) -> None:
 def test_answers_without_a_slope_have_no_gradient(
     bench: Bench, kind: type[Plain], attack: str
 ) -> None:
-    """The attack on a surrogate, or the search from it, is stronger then, and counts."""
+    """A search by answers is stronger then, and counts."""
     repeat = bench.repeat(kind(bench.inner), attack)
-    names = {finding.name for finding in repeat.diagnostics}
-    assert {"no-gradient", "transfer-stronger"} <= names
+    assert "no-gradient" in {finding.name for finding in repeat.diagnostics}
     assert repeat.method == "score-based"
     assert repeat.notes[-1].endswith(
         "a search by the model's answers beat its gradients, and counts"
@@ -265,11 +316,44 @@ def test_answers_without_a_slope_have_no_gradient(
 def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
     """Neither of edges nor of features; a search by queries replaces the attack."""
     for attack in (GREEDY, PGD):
-        repeat = bench.repeat(Detached(bench.inner), attack)
+        repeat = bench.repeat(Backwardless(bench.inner), attack)
         assert [finding.name for finding in repeat.diagnostics] == ["no-gradient"]
         assert repeat.diagnostics[0].figure == 1.0
         assert repeat.method == "score-based"
         assert repeat.victim.drop > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [GREEDY, PGD])
+@pytest.mark.parametrize("kind", [Detached, Decoy])
+def test_what_stops_a_gradient_is_no_obstacle(bench: Bench, kind: type[Plain], attack: str) -> None:
+    """The attack is the one on the same model without it; a note says so."""
+    repeat, honest = (bench.repeat(of(bench.inner), attack) for of in (kind, Plain))
+    assert repeat.diagnostics == ()
+    assert repeat.victim == honest.victim
+    assert any("its forward stops gradients" in note for note in repeat.notes)
+    assert not any("its forward stops gradients" in note for note in honest.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [GREEDY, PGD])
+@pytest.mark.parametrize("kind", [Scaled, Small])
+def test_the_scale_of_logits_is_no_obstacle(bench: Bench, kind: type[Plain], attack: str) -> None:
+    """Objectives see margins of the usual size."""
+    repeat, honest = (bench.repeat(of(bench.inner), attack) for of in (kind, Plain))
+    names = {finding.name for finding in repeat.diagnostics}
+    assert not names & {"no-gradient", "wrong-gradient", "no-effect"}
+    assert repeat.victim.clean == honest.victim.clean
+    assert repeat.victim.attacked <= honest.victim.attacked + 0.03
+
+
+@pytest.mark.slow
+def test_a_gradient_that_is_missing_in_injected_rows_is_found_out(bench: Bench) -> None:
+    """Though each target has one in its own row; a search by answers does not need it."""
+    repeat, honest = (bench.repeat(of(bench.inner), PGD) for of in (Deaf, Plain))
+    (finding,) = [finding for finding in repeat.diagnostics if finding.name == "no-gradient"]
+    assert "with respect to injected features" in finding.text
+    assert repeat.victim.attacked <= honest.victim.attacked + 0.05
 
 
 @pytest.mark.slow
@@ -283,7 +367,7 @@ def test_a_gradient_of_another_function_is_found_out(bench: Bench, attack: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Detached, Backwardless, ThroughNumpy])
+@pytest.mark.parametrize("kind", [Quantised, Backwardless, ThroughNumpy])
 def test_an_attack_that_needs_no_gradient_runs_on_models_without(
     bench: Bench, kind: type[Plain]
 ) -> None:
@@ -345,7 +429,7 @@ def test_an_attack_that_does_nothing_is_found_out(bench: Bench) -> None:
     repeat = bench.repeat(Plain(bench.inner), "modification/greedy+used=0.0+budget=1.0")
     names = {finding.name for finding in repeat.diagnostics}
     assert {"no-effect", "random-stronger", "transfer-stronger"} <= names
-    assert repeat.method == "transferred"
+    assert repeat.left_by[repeat.method] <= repeat.left_by["transferred"] < repeat.victim.clean
 
 
 @pytest.mark.slow
@@ -357,7 +441,7 @@ def test_an_attack_on_features_is_judged_by_their_gradient(bench: Bench, structu
         def forward(
             self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
         ) -> Tensor:
-            return super().forward(x.detach(), edge_index, edge_weight)
+            return super().forward((x * 1e3).round() / 1e3, edge_index, edge_weight)
 
     repeat = bench.repeat(Blind(bench.inner), f"modification/pgd+white-box+structure={structure}")
     texts = {finding.name: finding.text for finding in repeat.diagnostics}

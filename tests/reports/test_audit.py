@@ -11,7 +11,7 @@ from record_factory import entry, record, run_record
 
 from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import Method, Outcome
 from grb_check.gate.limits import Gate
 from grb_check.reports.audit import audit_conclusions
 from grb_check.reports.digest import digest
@@ -19,7 +19,12 @@ from grb_check.reports.html.page import page_text
 from grb_check.reports.markdown import markdown_text
 from grb_check.reports.record import RunRecord
 
-KNOWN = {"pgd+white-box": "adaptive", "prbcd": "transferred", "eva": "score-based"}
+KNOWN: dict[str, Method] = {
+    "agia+white-box": "adaptive",
+    "pgd+white-box": "adaptive",
+    "prbcd": "transferred",
+    "eva": "score-based",
+}
 
 
 def attacked(scenario: str, name: str, left: float, reference: float) -> Outcome:
@@ -27,9 +32,17 @@ def attacked(scenario: str, name: str, left: float, reference: float) -> Outcome
     case = Case("d", "full", scenario, name)
     case_outcome = outcome([(0.8, left)], [(0.8, reference)], case, "build")
     method = KNOWN.get(name, "black-box")
+    return searched(case_outcome, method, {"adaptive": left, "score-based": left})
+
+
+def searched(case_outcome: Outcome, method: Method, left_by: dict[Method, float]) -> Outcome:
+    """The outcome of an attack, with what each search leaves."""
+    known = {} if method == "black-box" else left_by
     return replace(
         case_outcome,
-        repeats=tuple(replace(repeat, method=method) for repeat in case_outcome.repeats),
+        repeats=tuple(
+            replace(repeat, method=method, left_by=known) for repeat in case_outcome.repeats
+        ),
     )
 
 
@@ -123,6 +136,31 @@ def test_it_does_not_stand_if_an_attack_had_to_leave_its_links(note: str, verdic
     noted = replace(second, repeats=(replace(second.repeats[0], notes=(f"{note}: why",)),))
     (conclusion,) = audit_conclusions(audit(first, noted))
     assert conclusion.text.startswith(f"build {verdict} against attackers who know it")
+
+
+@pytest.mark.parametrize(
+    ("left_by", "words"),
+    [
+        ({"adaptive": 0.3}, "injection was not searched by answers"),
+        (
+            {"adaptive": 0.3, "score-based": 0.16},
+            "searches do not agree on injection: 30.0% by gradients and 16.0% by answers",
+        ),
+        ({"adaptive": 0.17, "score-based": 0.16}, ""),
+    ],
+)
+def test_it_stands_only_if_searches_agree(left_by: dict[Method, float], words: str) -> None:
+    """Of several attacks the strongest of each search counts."""
+    first, second = injection(0.6, 0.16)
+    weak = attacked("injection", "agia+white-box", 0.5, 0.1)
+    run = audit(first, searched(second, "adaptive", left_by), weak)
+    if "score-based" not in left_by:
+        run = audit(first, searched(second, "adaptive", left_by))
+    (conclusion,) = audit_conclusions(run)
+    stands = "may stand" if words else "stands"
+    assert conclusion.text.startswith(f"build {stands} against attackers who know it")
+    assert words in conclusion.text
+    assert ("search" in conclusion.text) == bool(words)
 
 
 def test_a_model_below_the_floor_is_not_judged() -> None:

@@ -9,42 +9,29 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from small_graphs import community_dataset
+from searched_injections import (
+    DATASET,
+    TARGETS,
+    THREAT,
+    Hearing,
+    left,
+    means_of_classes,
+    question,
+)
 from strategies import LinearModel, graphs, threats
 from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection import blended_search
 from grb_check.attacks.injection.blended_search import (
-    InjectionQuestion,
-    best_blend,
     can_search,
     exchanged_links,
-    moved_links,
     search_injections,
 )
 from grb_check.attacks.injection.pgd import InjectionPgd
-from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
-
-DATASET = community_dataset()
-TARGETS = DATASET.test["full"]
-THREAT = Threat(
-    scenario="injection",
-    targets=TARGETS,
-    injected_nodes=6,
-    edges_per_injected_node=5,
-    feature_range=(-2.0, 2.0),
-)
-
-
-def means_of_classes() -> Tensor:
-    """Weights float [d, c] by which a node has the class whose mean its features are closest to."""
-    graph = DATASET.graph
-    labels = F.one_hot(graph.y).float()
-    means = labels.T @ graph.x / labels.sum(0)[:, None]
-    return (means - graph.x.mean(0)).T
+from grb_check.attacks.injection.shared.blends import best_blend
+from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion
+from grb_check.attacks.threat import Perturbation, Threat, verify
 
 
 class Filtering(LinearModel):
@@ -62,19 +49,6 @@ class Filtering(LinearModel):
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         return lambda x: self(x, edge_index)
-
-
-def question(model: DifferentiableModel, threat: Threat = THREAT) -> InjectionQuestion:
-    return InjectionQuestion(DATASET.graph, threat, model, model)
-
-
-def left(model: DifferentiableModel, perturbation: Perturbation) -> int:
-    """Number of targets that stay right."""
-    graph = DATASET.graph
-    verify(perturbation, graph, THREAT)
-    attacked = apply(graph, perturbation)
-    predicted = model(attacked.x, attacked.edge_index).argmax(1)
-    return int((predicted[TARGETS] == graph.y[TARGETS]).sum())
 
 
 @given(st.data(), st.booleans())
@@ -145,25 +119,75 @@ def test_agia_exchanges_links_from_there_on() -> None:
         kind(DATASET.num_features, DATASET.num_classes, weight=weight)
         for kind in (LinearModel, Unweighted)
     ]
-    start = best_blend(question(models[0]))
+    start, _ = best_blend(question(models[0]))
     exchanged, same = (exchanged_links(question(model), start) for model in models)
     assert same is start
     assert exchanged.value > start.value
     assert not torch.equal(exchanged.links, start.links)
 
 
-def test_links_move_from_lost_targets_to_right_ones_of_the_same_label(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("weight_of", "most"),
+    [
+        (lambda degrees: 40 * degrees**-3, 8),  # senders of many links are damped
+        (lambda degrees: 2.0 * (degrees <= 4), 4),  # or not heard
+    ],
+)
+def test_a_model_that_distrusts_senders_of_many_links_is_met_with_few(
+    weight_of: Callable[[Tensor], Tensor], most: int
 ) -> None:
-    """Every target that was lost keeps a link, and no node has two links to one target."""
-    monkeypatch.setattr(blended_search, "MOVED", (1.0,))
-    model = LinearModel(DATASET.num_features, DATASET.num_classes, weight=means_of_classes())
-    link_question = question(model, replace(THREAT, injected_nodes=10))
-    before = best_blend(link_question)
-    after = moved_links(link_question, before)
-    moved = before.ends != after.ends
-    assert moved.any()
-    assert (before.margins[before.ends[moved]] > 0).all()
-    assert (before.margins[after.ends[moved]] <= 0).all()
-    assert torch.isin(before.ends[before.margins[before.ends] > 0], after.ends).all()
-    assert after.links.unique(dim=1).shape == after.links.shape
+    """With all links, hardly a target is lost; a note says how many were used."""
+    model = Hearing(weight_of)
+    threat = replace(THREAT, injected_nodes=10, edges_per_injected_node=16)
+    generator = torch.Generator().manual_seed(0)
+    pgd = InjectionPgd().perturb(DATASET.graph, threat, model, generator)
+    found = search_injections(question(model, threat), by_answers=False)
+    assert left(model, found, threat) < left(model, pgd, threat) - 8
+    assert torch.bincount(found.injected_edges[0]).max() <= most
+    (note,) = found.notes
+    assert note.startswith("less of the budget is stronger: 10 of 10 nodes with ")
+
+
+def test_a_model_that_falls_back_to_its_features_is_met_with_few_nodes_or_links() -> None:
+    """It ignores the graph when there are many more edges than there were."""
+    edges = DATASET.graph.edge_index.shape[1]
+
+    class FallsBack(Hearing):
+        def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
+            many = edge_index.shape[1] > 1.2 * edges
+            return super().on_topology(edge_index[:, : 0 if many else None], num_nodes)
+
+    model = FallsBack(lambda degrees: torch.ones_like(degrees))
+    threat = replace(THREAT, injected_nodes=10, edges_per_injected_node=16)
+    found = search_injections(question(model, threat), by_answers=False)
+    assert left(model, found, threat) < left(model, Perturbation(), threat) - 5
+    assert 0 < 2 * found.injected_edges.shape[1] <= 0.2 * edges
+
+
+def test_a_model_that_hears_only_rows_like_those_of_the_data_is_met_with_them() -> None:
+    """Of about the same norm: the ascent keeps to it."""
+    norms = DATASET.graph.x.norm(dim=1)
+    low, high = norms.quantile(0.2), norms.quantile(0.8)
+
+    def usual(x: Tensor) -> Tensor:
+        return ((x.norm(dim=1) >= low) & (x.norm(dim=1) <= high)).float()
+
+    model = Hearing(lambda degrees: 3 / degrees, usual)
+    found = search_injections(question(model), by_answers=False)
+    assert left(model, found) < left(model, Perturbation()) - 5
+    assert usual(found.injected_x).any()
+
+
+def test_a_search_starts_from_what_it_is_given() -> None:
+    """And ends no weaker; what it cannot move is left out."""
+    model = Hearing(lambda degrees: torch.ones_like(degrees))
+    strong = search_injections(question(model), by_answers=True)
+    again = search_injections(question(model), by_answers=False, starts=[strong])
+    assert left(model, again) <= left(model, strong)
+    elsewhere = replace(strong, injected_edges=torch.tensor([[0], [int(DATASET.train[0])]]))
+    fewer = replace(
+        strong, injected_x=strong.injected_x[:1], injected_edges=strong.injected_edges[:, :1]
+    )
+    alone = search_injections(question(model), by_answers=False)
+    found = search_injections(question(model), by_answers=False, starts=[elsewhere, fewer])
+    assert torch.equal(found.injected_x, alone.injected_x)

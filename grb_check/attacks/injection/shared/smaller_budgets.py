@@ -1,0 +1,89 @@
+"""Attackers who hold back: as many nodes and links as the model takes least well.
+
+A budget is an upper bound. A model may damp, drop or distrust senders of high degree, or fall back
+to the features when the graph's mean degree has moved: it is met with few links or few nodes.
+(our choice; in none of the papers)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from grb_check.attacks.injection.shared.blends import Blend, best_blend
+from grb_check.attacks.injection.shared.injected_nodes import Injected, InjectionQuestion
+from grb_check.attacks.injection.shared.links import links_per_node
+from grb_check.attacks.names import HELD_BACK
+from grb_check.attacks.threat import Threat
+
+SHARES: Final = (0.5, 0.25, 0.125)  # of the links of each node, or of the nodes
+STEPS: Final = (0.6, 0.8, 1.25, 1.6)  # from the best number of links on, or of nodes
+
+
+def held_back(
+    question: InjectionQuestion,
+) -> tuple[tuple[InjectionQuestion, Injected], tuple[InjectionQuestion, Injected]]:
+    """Return the best blend with the whole budget, and that of the strongest of all budgets.
+
+    Each is beside the question whose threat is that budget. Fewer links of each node are tried,
+    and fewer nodes; then other numbers near the best, with its blend alone. The two are the same if
+    nothing is gained by holding back.
+    """
+    whole = question, *best_blend(question)
+    best = whole
+    for threat in _smaller(question.threat):
+        best = _stronger(best, replace(question, threat=threat))
+    if best is not whole:
+        for threat in _beside(question.threat, best[0].threat):
+            best = _stronger(best, replace(question, threat=threat), best[2])
+    return whole[:2], best[:2]
+
+
+def notes_on(threat: Threat, used: Threat) -> tuple[str, ...]:
+    """Return a note if a search held back.
+
+    Args:
+        threat: with the whole budget.
+        used: with that which was searched.
+    """
+    nodes, links = used.injected_nodes, links_per_node(used)[0]
+    if (nodes, links) == (threat.injected_nodes, links_per_node(threat)[0]):
+        return ()
+    return (
+        f"{HELD_BACK}: {nodes} of {threat.injected_nodes} nodes with {links} of "
+        f"{threat.edges_per_injected_node} links each",
+    )
+
+
+def _stronger(
+    best: tuple[InjectionQuestion, Injected, Blend],
+    question: InjectionQuestion,
+    blend: Blend | None = None,
+) -> tuple[InjectionQuestion, Injected, Blend]:
+    """The stronger of what is best so far and the best blend, or this one, of a question."""
+    other = best_blend(question) if blend is None else best_blend(question, (blend,))
+    return (question, *other) if other[0].value > best[1].value else best
+
+
+def _smaller(threat: Threat) -> Iterator[Threat]:
+    links, nodes = links_per_node(threat)[0], threat.injected_nodes
+    for fewer in dict.fromkeys(max(1, round(share * links)) for share in SHARES):
+        if fewer < links:
+            yield replace(threat, edges_per_injected_node=fewer)
+    for fewer in dict.fromkeys(max(1, round(share * nodes)) for share in SHARES):
+        if fewer < nodes:
+            yield replace(threat, injected_nodes=fewer)
+
+
+def _beside(threat: Threat, best: Threat) -> Iterator[Threat]:
+    """Budgets with a few more or less of what the best so far has less of."""
+    most, links = links_per_node(threat)[0], links_per_node(best)[0]
+    if links < most:
+        for other in dict.fromkeys(round(step * links) for step in STEPS):
+            if 1 <= other <= most and other != links:
+                yield replace(best, edges_per_injected_node=other)
+        return
+    for nodes in dict.fromkeys(round(step * best.injected_nodes) for step in STEPS):
+        if 1 <= nodes <= threat.injected_nodes and nodes != best.injected_nodes:
+            yield replace(best, injected_nodes=nodes)

@@ -1,0 +1,92 @@
+"""The model whose gradients an attack follows: the victim, or its forward without its stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.protocol import model_on
+from grb_check.attacks.threat import Perturbation, apply
+from grb_check.errors import ModelError
+from grb_check.evaluation.gradient_checks import Kind, doubtful
+from grb_check.evaluation.trained_model import TrainedModel
+from grb_check.evaluation.trial import Trial
+from grb_check.evaluation.unit_space import graph_in_units, model_in_units
+from grb_check.gradients.trial import NOISE, distance
+from grb_check.gradients.victim import Victim
+from grb_check.gradients.without_stops import has_stops, without_stops
+from grb_check.user_code.randomness import isolated_randomness
+
+OPENED = "its forward stops gradients; those of the same values without the stops were followed"
+
+
+def followed(
+    trial: Trial, victim: TrainedModel, shown: Sequence[Perturbation], kind: Kind
+) -> TrainedModel:
+    """Return the victim, or the same model without what stops its gradients, see `without_stops`.
+
+    The latter if it has the same values on the clean graph and on those given, and if its
+    gradient is there no worse than the model's own: it predicts changes at least as often.
+
+    Args:
+        trial: of the attack.
+        victim: the model under test.
+        shown: perturbations at which both are compared.
+        kind: what the attack differentiates by.
+    """
+    opened = _opened(trial, victim)
+    if opened is None:
+        return victim
+    clean = trial.harness.dataset.graph
+    together = (perturbation for perturbation in shown if not perturbation.flip_targets.numel())
+    attacked = [apply(clean, perturbation) for perturbation in together]
+    if not all(_same_values(victim, opened, graph, trial.seed) for graph in [clean, *attacked]):
+        return victim
+    own, other = (
+        sum(_doubtful(trial, model, graph, kind) for graph in attacked)
+        for model in (victim, opened)
+    )
+    return opened if other <= own else victim
+
+
+def _opened(trial: Trial, victim: TrainedModel) -> TrainedModel | None:
+    """The model without its stops, made once; None if it has none, or fails without them."""
+    if victim.opened is None and isinstance(victim.victim, Victim):
+        clean, inner = trial.harness.dataset.graph, victim.victim
+        x = clean.x.clone().requires_grad_()
+        try:
+            with isolated_randomness(trial.seed):
+                if not has_stops(lambda: inner.adapter(x, clean.edge_index)):
+                    return None
+        except ModelError:  # numpy refuses a tensor with a gradient
+            return None
+        adapter = replace(inner.adapter, within=without_stops)
+        victim.opened = TrainedModel(replace(inner, adapter=adapter), victim.predicted)
+    return victim.opened
+
+
+def _same_values(first: TrainedModel, second: TrainedModel, graph: Data, seed: int) -> bool:
+    try:
+        values, others = (_logits(model, graph, seed) for model in (first, second))
+    except ModelError:
+        return False
+    return distance(others, values) <= NOISE * float(values.abs().max())
+
+
+def _logits(model: TrainedModel, graph: Data, seed: int) -> Tensor:
+    with isolated_randomness(seed), torch.no_grad():
+        return model_on(model.victim, graph)(graph.x, graph.edge_index)
+
+
+def _doubtful(trial: Trial, model: TrainedModel, graph: Data, kind: Kind) -> float:
+    return doubtful(
+        model_in_units(trial.threat, model.victim),
+        graph_in_units(trial.threat, graph),
+        trial.threat.targets,
+        kind,
+        trial.harness.dataset.graph.num_nodes,
+    )

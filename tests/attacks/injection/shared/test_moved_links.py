@@ -1,0 +1,45 @@
+"""Links that move from lost targets to right ones, or are dropped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from searched_injections import THREAT, Hearing, class_model, question
+
+from grb_check.attacks.injection.shared import moved_links as module
+from grb_check.attacks.injection.shared.blends import best_blend
+from grb_check.attacks.injection.shared.moved_links import moved_links
+
+
+def test_links_move_from_lost_targets_to_right_ones_of_the_same_label(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every target that was lost keeps a link, and no node has two links to one target."""
+    monkeypatch.setattr(module, "MOVED", (1.0,))
+    link_question = question(class_model(), replace(THREAT, injected_nodes=10))
+    before, _ = best_blend(link_question)
+    after = moved_links(link_question, before)
+    moved = before.ends != after.ends
+    assert moved.any()
+    assert (before.margins[before.ends[moved]] > 0).all()
+    assert (before.margins[after.ends[moved]] <= 0).all()
+    assert torch.isin(before.ends[before.margins[before.ends] > 0], after.ends).all()
+    assert after.links.unique(dim=1).shape == after.links.shape
+
+
+def test_links_are_dropped_where_that_is_stronger() -> None:
+    """All are linked to all, so that none can move, and a sender of fewer links is heard more."""
+    model = Hearing(lambda degrees: 6 / degrees)
+    threat = replace(
+        THREAT, targets=THREAT.targets[:12], injected_nodes=3, edges_per_injected_node=12
+    )
+    link_question = question(model, threat)
+    before, _ = best_blend(link_question)
+    assert before.any_right
+    after = moved_links(link_question, before)
+    assert after.links.shape[1] < before.links.shape[1]
+    assert after.value > before.value
+    assert torch.equal(after.links[0].unique(), before.links[0].unique())
+    assert {*map(tuple, after.links.T.tolist())} <= {*map(tuple, before.links.T.tolist())}
