@@ -26,7 +26,12 @@ from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.packed import requests_of
 from grb_check.evaluation.perturbations import attack_surrogates
 from grb_check.evaluation.repeats import reference_scores
-from grb_check.evaluation.shipped import SHIPPED_REFERENCES, ReferencesContent, write_references
+from grb_check.evaluation.shipped import (
+    SHIPPED_REFERENCES,
+    ReferencesContent,
+    shipped_references,
+    write_references,
+)
 from grb_check.evaluation.store_keys import shipped_key
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trial import Trial
@@ -69,8 +74,17 @@ def perturbations() -> Iterator[tuple[PerturbationRequest, Perturbation | Gradie
 
 
 def references(store: Store) -> Iterator[tuple[str, dict[str, Reference]]]:
-    """The key of each case, and what it leaves of each reference in every training."""
+    """The key of each case, and what it leaves of each reference in every training.
+
+    Those whose key has not changed stay: all that their accuracies depend on is in it.
+    """
+    shipped = shipped_references()
     for case, trial in trials(store):
+        key = shipped_key(trial)
+        if key in shipped:
+            kinds = references_on(trial.harness.dataset)
+            yield key, {kind: shipped[key][kind] for kind in kinds} | most_robust(case)
+            continue
         methods = ("adaptive",) if trial.attack.knowledge == "white-box" else ()
         kinds = references_on(trial.harness.dataset)
         trial.harness.trainings = TRAININGS
@@ -85,7 +99,7 @@ def references(store: Store) -> Iterator[tuple[str, dict[str, Reference]]]:
             )
             for kind in kinds
         }
-        yield shipped_key(trial), reference_by_kind | most_robust(case)
+        yield key, reference_by_kind | most_robust(case)
 
 
 def most_robust(case: Case) -> dict[str, Reference]:

@@ -147,6 +147,32 @@ def _wrong(
     return float((judged & ~right).sum()) / sample.numel()
 
 
+def gradient_of_sample(
+    model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind, num_nodes: int
+) -> Tensor | None:
+    """Return the gradient of the sum of sampled targets' margins; None if it has none of use.
+
+    Args:
+        model, graph, targets, kind, num_nodes: as for `doubtful`.
+    """
+    injected = injected_nodes(graph, num_nodes) if kind == "features" else None
+    sample = _sample(graph, targets, injected)
+    if not sample.numel():
+        return None
+    model, seed = model_on(model, graph), derive_seed("gradient sample", kind)
+    try:
+        with torch.enable_grad():
+            inputs, logits_of = _READERS[kind](model, graph, sample, injected)
+            if logits_of is None:
+                return None
+            margins = margins_of(_seeded(logits_of, inputs, seed), graph.y[sample])
+            return _gradient(margins.sum(), inputs)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (ModelError, RuntimeError):
+        return None
+
+
 def doubtful(
     model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind, num_nodes: int
 ) -> float:

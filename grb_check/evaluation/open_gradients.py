@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.protocol import model_on
+from grb_check.attacks.protocol import DifferentiableModel, model_on
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.errors import ModelError
-from grb_check.evaluation.gradient_checks import Kind, doubtful
+from grb_check.evaluation.gradient_checks import Kind, doubtful, gradient_of_sample
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.unit_space import graph_in_units, model_in_units
-from grb_check.gradients.trial import NOISE, distance
+from grb_check.gradients.trial import KINKS, NOISE, distance
 from grb_check.gradients.victim import Victim
 from grb_check.gradients.without_stops import has_stops, without_stops
 from grb_check.user_code.randomness import isolated_randomness
@@ -29,8 +29,9 @@ def followed(
 ) -> TrainedModel:
     """Return the victim, or the same model without what stops its gradients, see `without_stops`.
 
-    The latter if it has the same values on the clean graph and on those given, and if its
-    gradient is there no worse than the model's own: it predicts changes at least as often.
+    The latter if it has the same values on the clean graph and on those given, and another gradient
+    there, which predicts changes more often than the model's own, or as always. A softmax that
+    detaches its maximum has the same gradient; a straight-through estimator has none without it.
 
     Args:
         trial: of the attack.
@@ -46,11 +47,13 @@ def followed(
     attacked = [apply(clean, perturbation) for perturbation in together]
     if not all(_same_values(victim, opened, graph, trial.seed) for graph in [clean, *attacked]):
         return victim
+    if all(_same_gradients(trial, victim, opened, graph, kind) for graph in attacked):
+        return victim
     own, other = (
-        sum(_doubtful(trial, model, graph, kind) for graph in attacked)
+        sum(doubtful(*_at(trial, model, graph, kind)) for graph in attacked)
         for model in (victim, opened)
     )
-    return opened if other <= own else victim
+    return opened if other < own or other == own == 0.0 else victim
 
 
 def _opened(trial: Trial, victim: TrainedModel) -> TrainedModel | None:
@@ -82,8 +85,20 @@ def _logits(model: TrainedModel, graph: Data, seed: int) -> Tensor:
         return model_on(model.victim, graph)(graph.x, graph.edge_index)
 
 
-def _doubtful(trial: Trial, model: TrainedModel, graph: Data, kind: Kind) -> float:
-    return doubtful(
+def _same_gradients(
+    trial: Trial, first: TrainedModel, second: TrainedModel, graph: Data, kind: Kind
+) -> bool:
+    own, other = (gradient_of_sample(*_at(trial, model, graph, kind)) for model in (first, second))
+    if own is None or other is None:
+        return own is other
+    return bool((other - own).norm() <= KINKS * own.norm())
+
+
+def _at(
+    trial: Trial, model: TrainedModel, graph: Data, kind: Kind
+) -> tuple[DifferentiableModel, Data, Tensor, Kind, int]:
+    """The arguments of checks of a model's gradients on an attacked graph."""
+    return (
         model_in_units(trial.threat, model.victim),
         graph_in_units(trial.threat, graph),
         trial.threat.targets,

@@ -8,6 +8,7 @@ made as well; the strongest perturbation counts.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,7 +31,7 @@ from grb_check.evaluation.fallbacks import (
 from grb_check.evaluation.open_gradients import OPENED, followed
 from grb_check.evaluation.perturbations import on_model
 from grb_check.evaluation.references import save_scores, stored_scores
-from grb_check.evaluation.results import measured
+from grb_check.evaluation.results import measured, shipped_on
 from grb_check.evaluation.scores import Right, left, right_after, right_before, scores
 from grb_check.evaluation.store_keys import description_of, white_box_reference_key
 from grb_check.evaluation.trained_model import TrainedModel
@@ -159,10 +160,15 @@ def _stands(trial: Trial, attempts: Attempts, transferred: Stored | None) -> boo
 
     A second search has to agree before a model may be called robust.
     """
+    attacked = left(trial, attempts[_strongest(trial, attempts)].right)
+    if attacked <= AHEAD:
+        return False
+    kind, shipped = MAIN_REFERENCE, shipped_on(trial)
+    if kind in shipped:
+        return attacked > statistics.fmean(shipped[kind].attacked) + AHEAD
     methods = tuple(attempt for attempt in attempts if attempt != "transferred")
-    kind = MAIN_REFERENCE
-    reference = white_box_references(trial, transferred, methods, (kind,))[kind].attacked
-    return left(trial, attempts[_strongest(trial, attempts)].right) > reference + AHEAD
+    reference = white_box_references(trial, transferred, methods, (kind,))[kind]
+    return attacked > reference.attacked + AHEAD
 
 
 def _searched(

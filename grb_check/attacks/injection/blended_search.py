@@ -27,7 +27,7 @@ from torch.nn import functional as F
 
 from grb_check.attacks.injection.agia import InjectionAgia
 from grb_check.attacks.injection.pgd import InjectionPgd
-from grb_check.attacks.injection.shared.blends import own_rows
+from grb_check.attacks.injection.shared.blends import best_blend, own_rows
 from grb_check.attacks.injection.shared.domains import domain_of
 from grb_check.attacks.injection.shared.feature_search import MIN_GAIN, NodesInGraph, gradients
 from grb_check.attacks.injection.shared.injected_nodes import (
@@ -51,6 +51,7 @@ from grb_check.errors import GradientError
 VERSION: Final = 3  # raised whenever something else may be found
 EXCHANGE: Final = InjectionAgia(exchanges=100, link_step=0.05, patience=1)
 ROUNDS: Final = 8
+FEW_RIGHT: Final = 0.05  # of the targets, of which no attacker who holds back can make more
 LITTLE: Final = 0.1  # of the targets that are left, which an ascent has to gain
 STEPS: Final = 10  # of `answered_steps` in each round
 FIRST_STEP: Final = 0.1  # of half the range
@@ -103,23 +104,34 @@ def _best_start(
 ) -> tuple[InjectionQuestion, Injected]:
     """Return the strongest end of an ascent, and the part of the budget that it has.
 
-    From the best blend with the whole budget on, from that with the best part of it, and from
-    given perturbations. A model may have a gradient from some of them alone.
+    From the best blend with the whole budget on, and from given perturbations; where more than a
+    few targets are right then, also from the best blend with a part of the budget. A model may have
+    a gradient from some of them alone.
     """
-    given = (as_injected(question, start) for start in starts)
-    whole, part = held_back(question)
-    candidates = [whole, *[part] * (part[0] is not whole[0])]
-    candidates += [(question, state) for state in given if state is not None]
-    ascended, failure = [], None
-    for at, state in candidates:
+    whole, _ = best_blend(question)
+    given = [state for start in starts if (state := as_injected(question, start)) is not None]
+    ended, failures = _ends([(question, state) for state in (whole, *given)])
+    right = min((float((state.margins <= 0).float().mean()) for _, state in ended), default=1.0)
+    part = held_back(question, whole) if right > FEW_RIGHT else None
+    if part is not None:
+        others, more = _ends([part])
+        ended, failures = ended + others, failures + more
+    if not ended:
+        raise failures[0]
+    return max(ended, key=lambda candidate: candidate[1].value)
+
+
+def _ends(
+    starts: Sequence[tuple[InjectionQuestion, Injected]],
+) -> tuple[list[tuple[InjectionQuestion, Injected]], list[GradientError]]:
+    """Return the ends of ascents, and the errors of those that found no gradient."""
+    ended, failures = [], []
+    for question, state in starts:
         try:
-            ascended.append((at, _ascended(at, state)))
+            ended.append((question, _ascended(question, state)))
         except GradientError as error:
-            failure = error
-    if not ascended:
-        assert failure is not None
-        raise failure
-    return max(ascended, key=lambda candidate: candidate[1].value)
+            failures.append(error)
+    return ended, failures
 
 
 def _ascended(question: InjectionQuestion, state: Injected) -> Injected:

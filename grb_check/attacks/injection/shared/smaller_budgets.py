@@ -7,37 +7,46 @@ to the features when the graph's mean degree has moved: it is met with few links
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from grb_check.attacks.injection.shared.blends import Blend, best_blend
+from grb_check.attacks.injection.shared.blends import BLENDS, Blend, best_blend
 from grb_check.attacks.injection.shared.injected_nodes import Injected, InjectionQuestion
 from grb_check.attacks.injection.shared.links import links_per_node
 from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.threat import Threat
 
 SHARES: Final = (0.5, 0.25, 0.125)  # of the links of each node, or of the nodes
+FEW: Final = tuple(Blend(share, scale) for share in (0.0, 0.4, 0.8) for scale in (1.0, 4.0, None))
 STEPS: Final = (0.6, 0.8, 1.25, 1.6)  # from the best number of links on, or of nodes
 
 
 def held_back(
-    question: InjectionQuestion,
-) -> tuple[tuple[InjectionQuestion, Injected], tuple[InjectionQuestion, Injected]]:
-    """Return the best blend with the whole budget, and that of the strongest of all budgets.
+    question: InjectionQuestion, whole: Injected
+) -> tuple[InjectionQuestion, Injected] | None:
+    """Return the best blend with a part of the budget, beside the question of which that is all.
 
-    Each is beside the question whose threat is that budget. Fewer links of each node are tried,
-    and fewer nodes; then other numbers near the best, with its blend alone. The two are the same if
-    nothing is gained by holding back.
+    Fewer links of each node are tried with a few blends, and fewer nodes; then other numbers near
+    the best, with its blend alone; then all blends with the best.
+
+    Args:
+        question: with the whole budget.
+        whole: the best blend with it.
+
+    Returns:
+        None if nothing is gained by holding back.
     """
-    whole = question, *best_blend(question)
-    best = whole
+    start = _Part(question, whole, None)
+    best = start
     for threat in _smaller(question.threat):
-        best = _stronger(best, replace(question, threat=threat))
-    if best is not whole:
-        for threat in _beside(question.threat, best[0].threat):
-            best = _stronger(best, replace(question, threat=threat), best[2])
-    return whole[:2], best[:2]
+        best = _stronger(best, replace(question, threat=threat), FEW)
+    if best.blend is None:
+        return None
+    for threat in _beside(question.threat, best.question.threat):
+        best = _stronger(best, replace(question, threat=threat), (best.blend,))
+    best = _stronger(best, best.question, BLENDS)
+    return best.question, best.state
 
 
 def notes_on(threat: Threat, used: Threat) -> tuple[str, ...]:
@@ -56,14 +65,18 @@ def notes_on(threat: Threat, used: Threat) -> tuple[str, ...]:
     )
 
 
-def _stronger(
-    best: tuple[InjectionQuestion, Injected, Blend],
-    question: InjectionQuestion,
-    blend: Blend | None = None,
-) -> tuple[InjectionQuestion, Injected, Blend]:
-    """The stronger of what is best so far and the best blend, or this one, of a question."""
-    other = best_blend(question) if blend is None else best_blend(question, (blend,))
-    return (question, *other) if other[0].value > best[1].value else best
+class _Part(NamedTuple):
+    """A part of the budget, the strongest state with it, and its blend; None for the whole."""
+
+    question: InjectionQuestion
+    state: Injected
+    blend: Blend | None
+
+
+def _stronger(best: _Part, question: InjectionQuestion, blends: Sequence[Blend]) -> _Part:
+    """The stronger of what is best so far and the best of these blends of a question."""
+    state, blend = best_blend(question, blends)
+    return _Part(question, state, blend) if state.value > best.state.value else best
 
 
 def _smaller(threat: Threat) -> Iterator[Threat]:
