@@ -13,6 +13,7 @@ from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.scenarios import MODIFICATION
 from grb_check.attacks.threat import Perturbation
 from grb_check.errors import ModelError
+from grb_check.evaluation.diagnostics import DIAGNOSTICS
 from grb_check.evaluation.perturbations import on_model
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
@@ -43,10 +44,14 @@ def fewer_flips(trial: Trial, model: TrainedModel) -> list[Perturbation]:
 
 
 def held_back(trial: Trial, perturbation: Perturbation) -> Perturbation:
-    """Return a perturbation that a search chose, with a note if it has fewer flips than allowed."""
+    """Return a perturbation of a search, with a note if it has far fewer flips than allowed.
+
+    Those of which `budget-unused` would be a finding.
+    """
     flips = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
     budget = trial.threat.edge_budget
-    if trial.threat.scenario != MODIFICATION or not 0 < flips < budget:
+    enough = DIAGNOSTICS["budget-unused"].limit * budget
+    if trial.threat.scenario != MODIFICATION or not 0 < flips < enough:
         return perturbation
     note = f"{HELD_BACK}: {flips} of {budget} edge changes"
     return replace(perturbation, notes=(*perturbation.notes, note))

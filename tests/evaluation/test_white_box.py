@@ -281,8 +281,8 @@ def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
     """No node loses its last edge if the attack has that setting; the note names the attack."""
     result = white_box(flips(isolate), opaque(through_lists))
     assert result.measurement.method == "score-based"
-    assert result.measurement.notes == (
-        "flipping: no structure gradient of this model: score-based search instead",
+    assert result.measurement.notes[-1] == (
+        "flipping: no structure gradient of this model: score-based search instead"
     )
     verify(from_bytes(result.perturbation), DATASET.graph, flips(isolate).threat)
     if not isolate:
