@@ -104,23 +104,26 @@ def white_box(
 def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], str]:
     """The attack on the model itself, and from blends: the stronger first.
 
-    None of them, and the reason, if there is no gradient to follow.
+    The blends come first, which all attacks of the same threat share: if they leave nothing, there
+    is nothing to attack. None of them, and the reason, if there is no gradient to follow.
     """
-    created, reason = [], ""
-    for attack in (on_model, from_blends):
+    tried: list[tuple[float, Perturbation]] = []
+    reason = ""
+    for attack in (from_blends, on_model):
+        if any(not share for share, _ in tried):
+            break
         try:
             perturbation = attack(trial, model)
         except ModelError as error:
             if not _for_lack_of_a_gradient(error):
                 raise
-            reason = reason or one_line(error)
-        else:
-            created += [] if perturbation is None else [perturbation]
-    if len(created) < 2:
-        return created, "" if created else reason
-    return sorted(
-        created, key=lambda perturbation: left(trial, right_after(trial, model, perturbation))
-    ), ""
+            reason = one_line(error)
+            continue
+        if perturbation is not None:
+            share = left(trial, right_after(trial, model, perturbation))
+            tried.insert(0, (share, perturbation))  # of equals the attack itself comes first
+    tried.sort(key=lambda made: made[0])
+    return [perturbation for _, perturbation in tried], "" if tried else reason
 
 
 def _for_lack_of_a_gradient(error: ModelError) -> bool:

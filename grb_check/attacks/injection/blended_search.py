@@ -72,6 +72,9 @@ def search_injections(
 ) -> Perturbation:
     """Return the strongest injection found.
 
+    From the best blend with the whole budget on, and from given perturbations; where more than a
+    few targets are right then, also from the best blend with a part of the budget.
+
     Args:
         question: of the model.
         by_answers: whether steps that answers choose follow each gradient ascent.
@@ -80,58 +83,55 @@ def search_injections(
     Raises:
         GradientError, ModelError: see `feature_search.maximise_each`.
     """
-    part, best = _best_start(question, starts)
-    best = strongest((best, exchanged_links(part, best)))
-    state, idle = best, 0
-    for _ in range(ROUNDS):
-        if by_answers:
-            state = answered_steps(part, state)
-        best = strongest((best, state))
-        if not best.any_right or idle == PATIENCE:
-            break
-        state = _ascended(part, moved_links(part, state))
-        idle = 0 if state.value > best.value + MIN_GAIN * best.margins.numel() else idle + 1
-        best = strongest((best, state))
-    return Perturbation(
-        injected_x=best.features.cpu(),
-        injected_edges=best.links,
-        notes=(*links_notes(question.threat), *notes_on(question.threat, part.threat)),
-    )
-
-
-def _best_start(
-    question: InjectionQuestion, starts: Sequence[Perturbation]
-) -> tuple[InjectionQuestion, Injected]:
-    """Return the strongest end of an ascent, and the part of the budget that it has.
-
-    From the best blend with the whole budget on, and from given perturbations; where more than a
-    few targets are right then, also from the best blend with a part of the budget. A model may have
-    a gradient from some of them alone.
-    """
     whole, _ = best_blend(question)
     given = [state for start in starts if (state := as_injected(question, start)) is not None]
-    ended, failures = _ends([(question, state) for state in (whole, *given)])
+    ended, failures = _ends([(question, state) for state in (whole, *given)], by_answers)
     right = min((float((state.margins <= 0).float().mean()) for _, state in ended), default=1.0)
     part = held_back(question, whole) if right > FEW_RIGHT else None
     if part is not None:
-        others, more = _ends([part])
+        others, more = _ends([part], by_answers)
         ended, failures = ended + others, failures + more
     if not ended:
         raise failures[0]
-    return max(ended, key=lambda candidate: candidate[1].value)
+    used, best = max(ended, key=lambda candidate: candidate[1].value)
+    return Perturbation(
+        injected_x=best.features.cpu(),
+        injected_edges=best.links,
+        notes=(*links_notes(question.threat), *notes_on(question.threat, used.threat)),
+    )
 
 
 def _ends(
-    starts: Sequence[tuple[InjectionQuestion, Injected]],
+    starts: Sequence[tuple[InjectionQuestion, Injected]], by_answers: bool
 ) -> tuple[list[tuple[InjectionQuestion, Injected]], list[GradientError]]:
-    """Return the ends of ascents, and the errors of those that found no gradient."""
+    """Return what is found from each start, and the errors of those without a gradient.
+
+    A model may have a gradient with a part of the budget alone.
+    """
     ended, failures = [], []
     for question, state in starts:
         try:
-            ended.append((question, _ascended(question, state)))
+            ended.append((question, _improved(question, state, by_answers)))
         except GradientError as error:
             failures.append(error)
     return ended, failures
+
+
+def _improved(question: InjectionQuestion, start: Injected, by_answers: bool) -> Injected:
+    """Return the strongest state that is found from a start on."""
+    best = _ascended(question, start)
+    best = strongest((best, exchanged_links(question, best)))
+    state, idle = best, 0
+    for _ in range(ROUNDS):
+        if by_answers:
+            state = answered_steps(question, state)
+        best = strongest((best, state))
+        if not best.any_right or idle == PATIENCE:
+            break
+        state = _ascended(question, moved_links(question, state))
+        idle = 0 if state.value > best.value + MIN_GAIN * best.margins.numel() else idle + 1
+        best = strongest((best, state))
+    return best
 
 
 def _ascended(question: InjectionQuestion, state: Injected) -> Injected:
