@@ -26,7 +26,7 @@ from grb_check.attacks.user_attacks import UserAttack
 from grb_check.cases.attack_pairs import on_graphs
 from grb_check.datasets.dataset import digest
 from grb_check.errors import GradientError, ModelError, UsageError
-from grb_check.evaluation.fewer_flips import fewer_flips, held_back
+from grb_check.evaluation.fewer_flips import fewer_flips, with_note
 from grb_check.evaluation.imitation import imitation
 from grb_check.evaluation.perturbations import on_surrogates, seed_of, white_box_view
 from grb_check.evaluation.store_keys import describe_threat, starts_from_blends
@@ -244,7 +244,7 @@ def searched(
         )
         result = search(parts)
     verify(result, clean, trial.threat)
-    return held_back(trial, result)
+    return with_note(trial, result)
 
 
 def _any_edge_may_change(trial: Trial, perturbations: list[Perturbation]) -> bool:

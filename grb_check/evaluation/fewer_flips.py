@@ -43,7 +43,7 @@ def fewer_flips(trial: Trial, model: TrainedModel) -> list[Perturbation]:
     return result
 
 
-def held_back(trial: Trial, perturbation: Perturbation) -> Perturbation:
+def with_note(trial: Trial, perturbation: Perturbation) -> Perturbation:
     """Return a perturbation of a search, with a note if it has far fewer flips than allowed.
 
     Those of which `budget-unused` would be a finding.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -110,19 +111,29 @@ def _adaptive(entry: Lowest, record: RunRecord) -> list[Outcome]:
 
 
 def _disagreement(entry: Lowest, record: RunRecord) -> str:
-    """Words on searches that do not find the same, or were not both made; empty if they do."""
-    every = [repeat.left_by for outcome in _adaptive(entry, record) for repeat in outcome.repeats]
-    least = {
-        words: min((left[method] for left in every if method in left), default=None)
+    """Words on searches that do not find the same, or were not both made; empty if they do.
+
+    Of the attacks in a repeat the strongest of each search counts; of repeats the mean, of those
+    with both. A repeat in which the model falls to gradients is not searched by answers.
+    """
+    by_seed: dict[int, dict[Method, float]] = {}
+    for outcome in _adaptive(entry, record):
+        for repeat in outcome.repeats:
+            least = by_seed.setdefault(repeat.seed, {})
+            for method in SEARCHES.keys() & repeat.left_by.keys():
+                least[method] = min(repeat.left_by[method], least.get(method, 1.0))
+    both = [least for least in by_seed.values() if len(least) == len(SEARCHES)]
+    if not both:
+        made = {method for least in by_seed.values() for method in least}
+        missing = [words for method, words in SEARCHES.items() if method not in made]
+        return f"{entry.threat} was not searched by {' and '.join(missing or SEARCHES.values())}"
+    figures = {
+        words: statistics.fmean(least[method] for least in both)
         for method, words in SEARCHES.items()
     }
-    missing = [words for words, figure in least.items() if figure is None]
-    if missing:
-        return f"{entry.threat} was not searched by {' and '.join(missing)}"
-    figures = [figure for figure in least.values() if figure is not None]
-    if max(figures) - min(figures) <= AGREE:
+    if max(figures.values()) - min(figures.values()) <= AGREE:
         return ""
-    each = " and ".join(f"{figure:.1%} by {words}" for words, figure in least.items())
+    each = " and ".join(f"{figure:.1%} by {words}" for words, figure in figures.items())
     return f"searches do not agree on {entry.threat}: {each}"
 
 

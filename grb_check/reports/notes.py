@@ -103,9 +103,9 @@ def _name(outcome: Outcome, others: Sequence[Outcome]) -> str:
 
 
 def _more_for_more(outcomes: Sequence[Outcome]) -> list[str]:
-    """Attacks that know the model and leave more of it with a larger budget: they missed something.
+    """Attacks that know the model and leave more of it with a larger budget.
 
-    A budget is an upper bound, so that what a smaller one does is within a larger one.
+    They missed something: whatever is within a smaller budget is within a larger one.
     """
     curves: dict[tuple[str, str], dict[float, Outcome]] = {}
     for outcome in outcomes:

@@ -14,7 +14,7 @@ from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.scenarios import Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import GradientError
-from grb_check.evaluation.fewer_flips import fewer_flips, held_back
+from grb_check.evaluation.fewer_flips import fewer_flips, with_note
 from grb_check.evaluation.trial import Trial
 
 
@@ -65,7 +65,7 @@ def test_a_note_says_that_little_of_the_budget_is_used() -> None:
     """As much as the diagnostic `budget-unused` would find."""
     edges = DATASET.graph.edge_index[:, DATASET.graph.edge_index[0] < DATASET.graph.edge_index[1]]
     notes = [
-        held_back(flips(20), Perturbation(removed_edges=edges[:, :used])).notes
+        with_note(flips(20), Perturbation(removed_edges=edges[:, :used])).notes
         for used in (0, 17, 18, 20)
     ]
     assert notes == [(), (f"{HELD_BACK}: 17 of 20 edge changes",), (), ()]

@@ -163,6 +163,18 @@ def test_it_stands_only_if_searches_agree(left_by: dict[Method, float], words: s
     assert ("search" in conclusion.text) == bool(words)
 
 
+def test_searches_are_compared_in_the_same_repeat() -> None:
+    """Each is the stronger in one repeat: the least of all repeats would be the same."""
+    first, second = injection(0.6, 0.3)
+    (repeat,) = second.repeats
+    one = replace(repeat, left_by={"adaptive": 0.4, "score-based": 0.3})
+    other = replace(repeat, seed=1, left_by={"adaptive": 0.3, "score-based": 0.3})
+    fallen = replace(repeat, seed=2, left_by={"adaptive": 0.0})
+    run = audit(first, replace(second, repeats=(one, other, fallen)))
+    (conclusion,) = audit_conclusions(run)
+    assert "injection: 35.0% by gradients and 30.0% by answers" in conclusion.text
+
+
 def test_a_model_below_the_floor_is_not_judged() -> None:
     """It cannot lose what it never had."""
     gate = Gate(max_drop=1.0, min_clean=0.9)
