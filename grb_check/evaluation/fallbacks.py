@@ -208,6 +208,13 @@ def searched(
     starts += fewer_flips(trial, model)
     if blended is not None:
         return min([*starts, blended], key=lambda perturbation: _score(trial, model, perturbation))
+    result = _recombined(trial, model, starts)
+    verify(result, trial.harness.dataset.graph, trial.threat)
+    return with_note(trial, result)
+
+
+def _recombined(trial: Trial, model: TrainedModel, starts: Sequence[Perturbation]) -> Perturbation:
+    """Return the best that a search by queries makes of these perturbations and of random ones."""
     random = random_ones(trial)
     clean = trial.harness.dataset.graph
     generator = torch.Generator().manual_seed(seed_of("score search", trial))
@@ -219,8 +226,8 @@ def searched(
             margins=lambda perturbation: margins_of(*_answers(trial, model, perturbation)),
             generator=generator,
         )
-        result = search(graph_injections)
-    elif trial.threat.edge_budgets is not None:
+        return search(graph_injections)
+    if trial.threat.edge_budgets is not None:
         graph_flips = GraphFlips(
             [*starts, *random, Perturbation()],
             clean,
@@ -229,22 +236,19 @@ def searched(
             isolate=getattr(trial.attack, "isolate", True),
             generator=generator,
         )
-        result = search(graph_flips)
-    elif _any_edge_may_change(trial, [*starts, *random]):
-        result = _best_flips(trial, model, [*starts, *random, Perturbation()], generator)
-    else:
-        parts = ExchangedParts(
-            starts or random or [Perturbation()],
-            random,
-            clean,
-            trial.threat.scenario,
-            score=lambda perturbation: _score(trial, model, perturbation),
-            allowed=lambda perturbation: _is_allowed(trial, perturbation),
-            generator=generator,
-        )
-        result = search(parts)
-    verify(result, clean, trial.threat)
-    return with_note(trial, result)
+        return search(graph_flips)
+    if _any_edge_may_change(trial, [*starts, *random]):
+        return _best_flips(trial, model, [*starts, *random, Perturbation()], generator)
+    parts = ExchangedParts(
+        starts or random or [Perturbation()],
+        random,
+        clean,
+        trial.threat.scenario,
+        score=lambda perturbation: _score(trial, model, perturbation),
+        allowed=lambda perturbation: _is_allowed(trial, perturbation),
+        generator=generator,
+    )
+    return search(parts)
 
 
 def _any_edge_may_change(trial: Trial, perturbations: list[Perturbation]) -> bool:
