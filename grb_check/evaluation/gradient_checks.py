@@ -18,6 +18,7 @@ from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel, model_on
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.errors import ModelError, one_line
+from grb_check.gradients.slopes import slopes_along
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 Kind: TypeAlias = Literal["features", "edges"]
@@ -66,8 +67,7 @@ def missing_gradients(
         sample = sample[_changing(model, graph, sample, injected)]
     if not sample.numel():
         return None, ""
-    labels, error = graph.y[sample], ""
-    result = 0
+    labels = graph.y[sample]
     with isolated_randomness(derive_seed("gradient sample", kind)), torch.enable_grad():
         try:
             inputs, logits_of = _READERS[kind](model, graph, sample, injected)
@@ -76,16 +76,30 @@ def missing_gradients(
             return 1.0, one_line(raised)
         if logits is None or not logits.requires_grad:
             return 1.0, ""
-        for margin in margins_of(logits, labels):
-            try:
-                gradient = _gradient(margin, inputs)
-            except torch.cuda.OutOfMemoryError:
-                raise
-            except RuntimeError as raised:  # a backward pass that fails or is not implemented
-                error = one_line(raised)
-            else:
-                result += gradient is not None
-    return 1 - result / sample.numel(), error
+        missing, error = _without_gradient(margins_of(logits, labels), inputs)
+    return missing / sample.numel(), error
+
+
+def _without_gradient(margins: Tensor, inputs: Tensor) -> tuple[int, str]:
+    """Return how many margins have no usable gradient, and the last error of a backward pass.
+
+    What changes in a random direction has one; where nothing does, the gradient is looked at.
+    """
+    generator = torch.Generator().manual_seed(0)
+    slopes = slopes_along(
+        margins, inputs, torch.randn(inputs.shape, generator=generator).to(inputs)
+    )
+    if slopes is not None:
+        margins = margins[~(slopes.isfinite() & (slopes != 0))]
+    missing, error = 0, ""
+    for margin in margins:
+        try:
+            missing += _gradient(margin, inputs) is None
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except RuntimeError as raised:  # a backward pass that fails or is not implemented
+            missing, error = missing + 1, one_line(raised)
+    return missing, error
 
 
 def wrong_gradients(
@@ -99,8 +113,9 @@ def wrong_gradients(
 
     All inputs take small steps along the gradient of the sum of these margins. The gradient of a
     target is wrong if the change of its margin is off by more than `TOLERANCE` of the predicted
-    one, for each of `STEPS`. Targets without a gradient are not counted, see `missing_gradients`;
-    nor is a model whose backward pass fails.
+    one, for each of `STEPS`, and backwards it is the same for one of them: else there are kinks in
+    between, and it says nothing. Targets without a gradient are not counted, see
+    `missing_gradients`; nor is a model whose backward pass fails.
 
     Args:
         model, graph, targets, kind, injected: as for `missing_gradients`; the graph may be an
@@ -131,20 +146,28 @@ def _wrong(
         direction = _gradient(margins.sum(), inputs)
         if direction is None:
             return 0.0
-        # One after the other: the gradients of all targets may not fit in memory together.
-        slopes = torch.stack([_slope(margin, inputs, direction) for margin in margins])
-    judged = right = torch.zeros_like(slopes, dtype=torch.bool)
-    rounding = ROUNDING * float(logits.detach().abs().max())
+        slopes = slopes_along(margins, inputs, direction)
+        if slopes is None:  # the gradients of all targets may not fit in memory together
+            slopes = torch.stack([_slope(margin, inputs, direction) for margin in margins])
+    unit = direction * (inputs[direction != 0].norm() / direction.norm())
+    predicted = torch.stack([step * slopes * (unit.norm() / direction.norm()) for step in STEPS])
+
+    def changes(sign: int) -> Tensor:
+        """Of the margins, by each of the steps, float [steps, s]."""
+        moved = [inputs + sign * step * unit for step in STEPS]
+        return (
+            torch.stack([margins_of(_seeded(logits_of, x, seed), labels) for x in moved]) - margins
+        )
+
+    allowed = TOLERANCE * predicted.abs()
+    clear = allowed > ROUNDING * float(logits.detach().abs().max())
     with torch.no_grad():
-        for step in STEPS:
-            length = step * inputs[direction != 0].norm() / direction.norm()
-            moved = margins_of(_seeded(logits_of, inputs + length * direction, seed), labels)
-            predicted = length * slopes
-            allowed = TOLERANCE * predicted.abs()
-            clear = allowed > rounding
-            judged = judged | clear
-            right = right | clear & ((moved - margins - predicted).abs() <= allowed)
-    return float((judged & ~right).sum()) / sample.numel()
+        forwards = changes(1)
+        right = (clear & ((forwards - predicted).abs() <= allowed)).any(0)
+        if bool((right | ~clear.any(0)).all()):
+            return 0.0
+        straight = (forwards + changes(-1)).abs() <= allowed
+    return float(((clear & straight).any(0) & ~right).sum()) / sample.numel()
 
 
 def gradient_of_sample(

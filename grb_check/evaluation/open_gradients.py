@@ -16,6 +16,8 @@ from grb_check.evaluation.gradient_checks import Kind, doubtful, gradient_of_sam
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.unit_space import graph_in_units, model_in_units
+from grb_check.gradients.injected_rows import RowForm
+from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.trial import KINKS, NOISE, distance
 from grb_check.gradients.victim import Victim
 from grb_check.gradients.without_stops import has_stops, without_stops
@@ -68,7 +70,9 @@ def _opened(trial: Trial, victim: TrainedModel) -> TrainedModel | None:
         except ModelError:  # numpy refuses a tensor with a gradient
             return None
         adapter = replace(inner.adapter, within=without_stops)
-        victim.opened = TrainedModel(replace(inner, adapter=adapter), victim.predicted)
+        # Forms that passed a trial with the stops are of another gradient.
+        untried = replace(inner, adapter=adapter, layer_factors=LayerFactors(), row_form=RowForm())
+        victim.opened = TrainedModel(untried, victim.predicted)
     return victim.opened
 
 

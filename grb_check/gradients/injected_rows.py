@@ -6,7 +6,8 @@ change and targets need (`changed_rows`), with all other rows taken from a recor
 of the module, such as norms, activations and skip connections, is called on fewer rows.
 
 That is right for modules whose other parts work row by row and whose layers reach one hop each. No
-type says that: a trial does, on the same graph and targets.
+type says that: a trial does, on the same graph and targets. A form without edges is tried first
+(`linear_rows`), for modules that propagate over many hops at once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.utils import index_to_mask
 
 from grb_check.errors import ModelError
@@ -36,15 +38,30 @@ from grb_check.gradients.layer_calls import (
     recorded_calls,
     replayed,
 )
+from grb_check.gradients.linear_rows import linear_row_logits
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 
 LinkedLogits = Callable[[Tensor, Tensor], Tensor]
+NO_FORM: Final = -1
+
+
+@dataclass
+class RowForm:
+    """Which form of a module on fewer rows passed the first trial: the one for all topologies.
+
+    On others only its output is compared, without a gradient.
+
+    Attributes:
+        number: of the form, `NO_FORM` if all failed; None before the first trial.
+    """
+
+    number: int | None = None
 
 
 def injected_row_logits(
-    adapter: Adapter, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
+    adapter: Adapter, x: Tensor, edge_index: Tensor, count: int, targets: Tensor, known: RowForm
 ) -> OnRows | None:
     """Return the map from features [count, d] of injected nodes to the output [t, c] at targets.
 
@@ -54,18 +71,34 @@ def injected_row_logits(
         edge_index: int64 [2, e] of the graph of N + count nodes; the injected nodes come last.
         count: number of injected nodes.
         targets: int64 [t], distinct nodes.
+        known: of the module; written by the first call.
 
     Returns:
         None if the module has no layers of PyG, calls them in an unknown way, or fails the trial.
     """
+    if known.number == NO_FORM:
+        return None
     topology = adapter.on_topology(edge_index, x.shape[0] + count)
 
     def whole(features: Tensor) -> Tensor:
         return topology(torch.cat([x, features]))[targets]
 
     module = _recorded(adapter, x, edge_index, count, targets)
-    logits_of = None if module is None else _first_passing(module, whole, x)
-    return None if logits_of is None else _or_whole(partial(_weighted, logits_of, None), whole)
+    if module is None:
+        return None
+    trial = _Trial.on(x, count, first=known.number is None)
+    answers = trial.answers(whole)
+    if answers is None or (trial.first and answers.gradient is None):
+        return None  # such as no backward pass; the attack meets it, too
+    for number, form_of in enumerate(module.forms()):
+        if number == known.number or trial.first:
+            form = form_of()
+            if form is not None and trial.passing(form, answers, module.clean[targets]):
+                known.number = number
+                return _or_whole(form, whole)
+    if trial.first:
+        known.number = NO_FORM
+    return None
 
 
 def linked_row_logits(
@@ -101,33 +134,17 @@ def linked_row_logits(
         return topology(torch.cat([x, features]))[targets]
 
     module = _recorded(adapter, x, edge_index, count, targets)
-    return None if module is None else _first_passing(module, whole, x, links, pattern)
-
-
-def _first_passing(
-    module: _RecordedModule,
-    whole: OnRows,
-    x: Tensor,
-    links: Links | None = None,
-    pattern: Tensor | None = None,
-) -> RestrictedLayer | None:
-    """Return the map on the fewest rows that passes the trial; None if there is none.
-
-    Args:
-        module: recorded without links.
-        whole: features [count, d] -> output [t, c] of the module, with the links of the pattern.
-        x: float [N, d].
-        links: those that have weights.
-        pattern: float [n, m], their weights in the trial.
-    """
-    trial = _trial_of(whole, x, module.injected.numel(), module.clean[module.targets])
-    if trial is None:
+    if module is None or not module.calls:
+        return None
+    trial = _Trial.on(x, count, first=True)
+    answers = trial.answers(whole)
+    if answers is None or answers.gradient is None:
         return None
     for sets in module.row_sets(links):
         logits_of = module.on_rows(sets, links)
         if logits_of is None:
             return None
-        if trial.passed(partial(_weighted, logits_of, pattern)):
+        if trial.passing(partial(_weighted, logits_of, pattern), answers, module.clean[targets]):
             return logits_of
     return None
 
@@ -162,10 +179,10 @@ def _recorded(
             clean, calls = recorded_calls(adapter.module, lambda: forward(start))
     except (ModelError, RuntimeError):  # the attack meets it, too
         return None
-    if not calls or clean.shape[:1] != (num_nodes,):
+    if clean.shape[:1] != (num_nodes,):
         return None
     injected = torch.arange(x.shape[0], num_nodes, device=x.device)
-    return _RecordedModule(forward, calls, start, clean, injected, targets)
+    return _RecordedModule(adapter.module, forward, calls, start, clean, injected, targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,20 +190,37 @@ class _RecordedModule:
     """A module, and what it was given and returned on a graph of M nodes.
 
     Attributes:
-        forward: calls the module.
-        calls: of its layers.
+        module: in evaluation mode.
+        forward: calls it.
+        calls: of its layers; none if one is not understood.
         start: float [M, d], features, 0 for injected nodes.
         clean: float [M, c], its output.
         injected: int64 [n], the last nodes.
         targets: int64 [t].
     """
 
+    module: nn.Module
     forward: OnRows
     calls: Sequence[LayerCall]
     start: Tensor
     clean: Tensor
     injected: Tensor
     targets: Tensor
+
+    def forms(self) -> Iterator[Callable[[], OnRows | None]]:
+        """Yield what makes a map from injected features to the targets' output, the fastest first.
+
+        Without links; None is a form that does not apply.
+        """
+        yield lambda: linear_row_logits(
+            self.module, self.forward, self.start, self.injected, self.targets
+        )
+        for sets in self.row_sets(None) if self.calls else ():
+            yield partial(self._without_links, sets)
+
+    def _without_links(self, sets: Sequence[Tensor]) -> OnRows | None:
+        logits_of = self.on_rows(sets, None)
+        return None if logits_of is None else partial(_weighted, logits_of, None)
 
     def row_sets(self, links: Links | None) -> Iterator[Sequence[Tensor]]:
         """Yield the rows before the first layer, and after each, int64 [.]; the fewest first.
@@ -247,53 +281,52 @@ def _grown(mask: Tensor, edges: Tensor, links: Links | None) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class _FeatureTrial:
-    """A module's own answers for features of random nodes, and random ones in the range of all.
+class _Trial:
+    """Features of injected nodes on which forms of a module are compared with the module.
 
     Attributes:
-        features: float [count, d], twice.
-        answers: of the whole module.
-        clean: float [t, c], its output without features.
+        features: float [n, d], random ones in the range of all, and rows of random nodes.
         width: of the range of the features.
+        first: whether the module has not been tried yet: outputs for both, and the gradient at the
+            random ones, are compared, or else the output for the random ones alone.
     """
 
     features: tuple[Tensor, Tensor]
-    answers: Answers
-    clean: Tensor
     width: float
+    first: bool
 
-    def passed(self, logits_of: OnRows) -> bool:
-        """Return whether a map on rows gives the same answers."""
+    @classmethod
+    def on(cls, x: Tensor, count: int, *, first: bool) -> _Trial:
+        """Return the trial for features float [N, d] of the existing nodes."""
+        generator = torch.Generator().manual_seed(0)
+        chosen = torch.randint(x.shape[0], (count,), generator=generator)
+        uniform = torch.rand((count, x.shape[1]), generator=generator).to(x)
+        low, high = float(x.min()), float(x.max())
+        features = low + (high - low) * uniform, x[chosen.to(x.device)]
+        return cls(features, high - low, first)
+
+    def answers(self, logits_of: OnRows) -> Answers | None:
+        """Return what is compared; None if the map cannot be called.
+
+        With another seed than that of the recorded call: rows that are taken from there must not
+        differ by random numbers that the module draws.
+        """
+        random, existing = self.features
         try:
-            answers = _answers(logits_of, self.features, self.width)
+            if not self.first:
+                return Answers((_plain(logits_of, random),))
+            output, gradient = along_direction(logits_of, random, seed=1)
+            outputs = output, _plain(logits_of, existing)
         except (ModelError, RuntimeError, IndexError):
-            return False
-        return agrees(answers, self.answers, self.clean)
+            return None
+        return Answers(outputs, None if gradient is None else self.width * gradient)
+
+    def passing(self, form: OnRows, answers: Answers, clean: Tensor) -> bool:
+        """Return whether a form gives the answers of the module, whose output is [t, c] at 0."""
+        given = self.answers(form)
+        return given is not None and agrees(given, answers, clean)
 
 
-def _trial_of(whole: OnRows, x: Tensor, count: int, clean: Tensor) -> _FeatureTrial | None:
-    """Return the trial of a module; None if it cannot be called or has no gradient."""
-    generator = torch.Generator().manual_seed(0)
-    chosen = torch.randint(x.shape[0], (count,), generator=generator)
-    uniform = torch.rand((count, x.shape[1]), generator=generator).to(x)
-    low, high = float(x.min()), float(x.max())
-    features = x[chosen.to(x.device)], low + (high - low) * uniform
-    try:
-        answers = _answers(whole, features, high - low)
-    except (ModelError, RuntimeError):  # such as no backward pass; the attack meets it, too
-        return None
-    if answers.gradient is None:
-        return None
-    return _FeatureTrial(features, answers, clean, high - low)
-
-
-def _answers(logits_of: OnRows, features: tuple[Tensor, Tensor], width: float) -> Answers:
-    """Return both outputs, and the gradient of the second.
-
-    With another seed than that of the recorded call: rows that are taken from there must not differ
-    by random numbers that the module draws.
-    """
+def _plain(logits_of: OnRows, features: Tensor) -> Tensor:
     with torch.no_grad(), isolated_randomness(1):
-        first = logits_of(features[0])
-    second, gradient = along_direction(logits_of, features[1], seed=1)
-    return Answers((first, second), None if gradient is None else width * gradient)
+        return logits_of(features)

@@ -1,4 +1,4 @@
-"""Calls of PyG's layers inside a module: recorded once, and replaced later."""
+"""Calls of layers, or of another part, inside a module: recorded once, and replaced later."""
 
 from __future__ import annotations
 
@@ -23,21 +23,28 @@ class LayerCall:
     """One call of a layer, on all N nodes of a graph.
 
     Attributes:
-        layer: of PyG, in evaluation mode.
-        x: float [N, a], the features that it was called with.
+        layer: of PyG, or another part of a module, in evaluation mode.
+        x: float [N, a], the features that it was called with, its first argument.
         edge_index: int64 [2, e].
         others: its other arguments, by name.
+        first: name of the first argument.
     """
 
-    layer: MessagePassing
+    layer: nn.Module
     x: Tensor
     edge_index: Tensor
     others: Mapping[str, object]
+    first: str = "x"
 
     @property
     def edge_weight(self) -> Tensor | None:
         """The argument of that name."""
         return cast("Tensor | None", self.others.get("edge_weight"))
+
+    def repeated(self, x: Tensor) -> Tensor:
+        """Return what the layer makes of other features float [N, b]."""
+        given = {self.first: x, "edge_index": self.edge_index, **self.others}
+        return cast(Tensor, self.layer(**given))
 
 
 def layers_of(module: nn.Module) -> list[MessagePassing]:
@@ -98,6 +105,31 @@ def _recorded(
     return output, known if understood else [], versions if understood else []
 
 
+def recorded_call(
+    part: nn.Module, forward: Callable[[], object]
+) -> tuple[LayerCall | None, Tensor | None]:
+    """Return the only call of a part of a module, and its output; None for what is not understood.
+
+    The output is one row for each of the call's features.
+    """
+    calls: list[LayerCall | None] = []
+    outputs: list[object] = []
+    original = part.forward
+
+    def recording(*args: object, **kwargs: object) -> object:
+        call = _call(part, *args, **kwargs)
+        calls.append(call and replace(call, x=call.x.clone()))
+        outputs.append(original(*args, **kwargs))
+        return outputs[-1]
+
+    with _forwards({part: recording}):
+        forward()
+    output = outputs[0] if len(outputs) == 1 else None
+    if not isinstance(output, Tensor) or calls[0] is None:
+        return None, None
+    return calls[0], output
+
+
 def replayed(
     forward: OnRows, calls: Sequence[LayerCall], parts: Sequence[OnRows], features: Tensor
 ) -> Tensor:
@@ -115,7 +147,7 @@ def replayed(
     remaining = iter(zip(calls, parts, strict=True))
     outside = NoIndices()
 
-    def replacement(layer: MessagePassing) -> Callable[..., Tensor]:
+    def replacement(layer: nn.Module) -> Callable[..., Tensor]:
         def replaced(*args: object, **kwargs: object) -> Tensor:
             with outside.lifted():
                 call, part = next(remaining, (None, None))
@@ -201,24 +233,25 @@ def keeping_state(module: nn.Module, forward: OnRows) -> OnRows:
     return called
 
 
-def _call(layer: MessagePassing, *args: object, **kwargs: object) -> LayerCall | None:
+def _call(layer: nn.Module, *args: object, **kwargs: object) -> LayerCall | None:
     """Return the call of a layer with these arguments, or None if it is of another kind."""
     try:
         given = inspect.signature(type(layer).forward).bind(layer, *args, **kwargs).arguments
     except TypeError:
         return None
     names = list(given)
-    others = {name: given[name] for name in names[1:] if name not in ("x", "edge_index")}
-    x, edge_index = given.get("x"), given.get("edge_index")
+    first = names[1] if len(names) > 1 else ""
+    others = {name: given[name] for name in names[2:] if name != "edge_index"}
+    x, edge_index = given.get(first), given.get("edge_index")
     if not isinstance(x, Tensor) or not isinstance(edge_index, Tensor):
         return None
     if x.dim() != 2 or edge_index.layout is not torch.strided or edge_index.dim() != 2:
         return None
-    return LayerCall(layer, x, edge_index, others)
+    return LayerCall(layer, x, edge_index, others, first)
 
 
 @contextmanager
-def _forwards(replaced: dict[MessagePassing, Callable[..., Any]]) -> Iterator[None]:
+def _forwards(replaced: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
     """Call these functions instead of the layers' `forward` inside."""
     with ExitStack() as stack:
         for layer, forward in replaced.items():
@@ -228,7 +261,7 @@ def _forwards(replaced: dict[MessagePassing, Callable[..., Any]]) -> Iterator[No
         yield
 
 
-def _restore(layer: MessagePassing, original: Callable[..., Any] | None) -> None:
+def _restore(layer: nn.Module, original: Callable[..., Any] | None) -> None:
     del layer.forward
     if original is not None:
         layer.forward = original

@@ -81,7 +81,7 @@ def along_direction(
     if not output.requires_grad:
         return output, None
     direction = torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
-    (gradient,) = torch.autograd.grad((output * direction).sum(), inputs, allow_unused=True)
+    (gradient,) = torch.autograd.grad(output, inputs, direction, allow_unused=True)
     return output.detach(), gradient
 
 

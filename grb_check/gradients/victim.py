@@ -21,7 +21,7 @@ from grb_check.gradients.alternating import (
 )
 from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
 from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
-from grb_check.gradients.injected_rows import injected_row_logits, linked_row_logits
+from grb_check.gradients.injected_rows import RowForm, injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.recorded_layers import recorded_trials
 from grb_check.victims.adapter import Adapter
@@ -50,6 +50,7 @@ class Victim:
             layers to the rows that change, which a few steps would not pay back.
         unit: power of two that logits are divided by, see `logit_units`.
         layer_factors: filled by the first call of `pair_gradients`.
+        row_form: written by the first call of `with_injected`.
     """
 
     adapter: Adapter
@@ -58,6 +59,7 @@ class Victim:
     on_rows: bool = True
     unit: float = 1.0
     layer_factors: LayerFactors = field(default_factory=LayerFactors, repr=False)
+    row_form: RowForm = field(default_factory=RowForm, repr=False)
 
     @property
     def module(self) -> nn.Module:
@@ -264,7 +266,8 @@ class Victim:
             return None
         if not self._on_plain_edges:
             return None
-        logits_of = injected_row_logits(self.adapter, x, edge_index, count, targets)
+        given = x, edge_index, count, targets
+        logits_of = injected_row_logits(self.adapter, *given, self.row_form)
         if logits_of is None:
             return None
         return lambda new: self._checked(logits_of(new), targets.numel(), features=new)

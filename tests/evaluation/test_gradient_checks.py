@@ -175,6 +175,13 @@ def test_a_gradient_is_wrong_if_margins_change_otherwise(
     assert wrong_gradients(model, GRAPH, ALL, kind) == pytest.approx(wrong, abs=0.1)
 
 
+def test_a_curve_is_no_wrong_gradient() -> None:
+    """Long steps meet the curve, and what short ones change may be rounding."""
+    at = Changed(lambda z: z).on_topology(GRAPH.edge_index, GRAPH.num_nodes)(GRAPH.x).detach()
+    model = Changed(lambda z: 30 * at + 0.05 * (z - at) + 5 * (z - at) ** 2)
+    assert wrong_gradients(model, GRAPH, ALL, "features") == 0
+
+
 def test_nothing_is_wrong_without_targets_or_weights_of_edges() -> None:
     assert wrong_gradients(LinearModel(3, 2), GRAPH, ALL[:0], "features") == 0
     assert wrong_gradients(UnweightedModel(3, 2), GRAPH, ALL, "edges") == 0

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from attacked_graphs import WIDTH, Attacked, adapter_of, attacked_graphs, community, compare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -23,15 +24,10 @@ from torch_geometric.nn import (
     TransformerConv,
 )
 from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
-from torch_geometric.utils import coalesce, to_undirected
 
-from grb_check.gradients.injected_rows import injected_row_logits, linked_row_logits
+from grb_check.gradients.injected_rows import RowForm, injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_calls import NoIndices, OtherCallError
 from grb_check.victims.adapter import Adapter
-from grb_check.victims.conventions import detect_convention
-
-Attacked = tuple[int, int, Tensor, Tensor]
-WIDTH = 5
 
 
 def gin_conv(a: int, b: int) -> nn.Module:
@@ -104,25 +100,6 @@ class Weighted(nn.Module):
         return self.two(h.relu(), edge_index, weights)
 
 
-@st.composite
-def attacked_graphs(draw: st.DrawFn) -> Attacked:
-    """Existing nodes, injected nodes, their edges, and targets: none linked, some, or all."""
-    num_nodes, count = draw(st.integers(2, 14)), draw(st.integers(1, 4))
-    old, any_node = st.integers(0, num_nodes - 1), st.integers(0, num_nodes + count - 1)
-    new = st.integers(num_nodes, num_nodes + count - 1)
-    ends = [(0, 1), *draw(st.lists(st.tuples(old, old), max_size=20))]
-    ends += [(num_nodes, 0), *draw(st.lists(st.tuples(new, any_node), max_size=8))]
-    edge_index = torch.tensor([pair for pair in ends if pair[0] != pair[1]]).reshape(-1, 2).T
-    edge_index = coalesce(to_undirected(edge_index, num_nodes=num_nodes + count))
-    targets = draw(st.lists(old, unique=True, min_size=1))
-    return num_nodes, count, edge_index, torch.tensor(targets)
-
-
-def adapter_of(module: nn.Module) -> Adapter:
-    module = module.double().eval().requires_grad_(False)
-    return Adapter(module, "mine", detect_convention(module, "forward", "mine"))
-
-
 def check_against_whole(module: nn.Module, graph: Attacked, seed: int) -> None:
     """Compare logits and gradients, in float64."""
     num_nodes, count, edge_index, targets = graph
@@ -130,22 +107,11 @@ def check_against_whole(module: nn.Module, graph: Attacked, seed: int) -> None:
     x, injected = (
         torch.randn(n, WIDTH, dtype=torch.float64, generator=generator) for n in (num_nodes, count)
     )
-    logits_of = injected_row_logits(adapter, x, edge_index, count, targets)
+    logits_of = injected_row_logits(adapter, x, edge_index, count, targets, RowForm())
     assert logits_of is not None
     injected.requires_grad_()
     expected = adapter(torch.cat([x, injected]), edge_index)[targets]
     compare(logits_of(injected), expected, injected)
-
-
-def compare(result: Tensor, expected: Tensor, *inputs: Tensor) -> None:
-    torch.testing.assert_close(result, expected, rtol=1e-8, atol=1e-8)
-    direction = torch.randn(expected.shape, dtype=expected.dtype)
-    for tensor in inputs:
-        found_gradient, gradient = (
-            torch.autograd.grad((logits * direction).sum(), tensor, retain_graph=True)[0]
-            for logits in (result, expected)
-        )
-        torch.testing.assert_close(found_gradient, gradient, rtol=1e-6, atol=1e-8)
 
 
 @settings(deadline=None, max_examples=60)
@@ -243,14 +209,6 @@ class _Normed(Around):
         return super().forward(self.pair(x), edge_index)
 
 
-def community(num_nodes: int = 30, count: int = 3) -> Attacked:
-    generator = torch.Generator().manual_seed(0)
-    forth = torch.randint(num_nodes, (2, 60), generator=generator)
-    links = torch.stack([torch.arange(num_nodes, num_nodes + count), torch.arange(count)])
-    edges = torch.cat([forth[:, forth[0] != forth[1]], links], dim=1)
-    return num_nodes, count, coalesce(to_undirected(edges)), torch.arange(0, num_nodes, 2)
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -286,7 +244,7 @@ def test_modules_whose_rows_depend_on_others_run_on_the_whole_graph(
         adapter = Adapter(nn.Sequential(module), "mine", adapter.convention)
         module.forward = lambda x, edge_index: module[0](x)
     x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
-    assert injected_row_logits(adapter, x, edge_index, count, targets) is None
+    assert injected_row_logits(adapter, x, edge_index, count, targets, RowForm()) is None
 
 
 class _Switching(Around):
@@ -303,7 +261,7 @@ def test_a_call_unlike_the_recorded_one_runs_on_the_whole_graph() -> None:
     num_nodes, count, edge_index, targets = community()
     adapter = adapter_of(_Switching(SAGEConv, "plain"))
     x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
-    logits_of = injected_row_logits(adapter, x, edge_index, count, targets)
+    logits_of = injected_row_logits(adapter, x, edge_index, count, targets, RowForm())
     assert logits_of is not None
     large = torch.full((count, WIDTH), 2e3, dtype=torch.float64)
     whole = adapter(torch.cat([x, large]), edge_index)[targets]
@@ -353,7 +311,7 @@ def test_layers_are_as_they_were() -> None:
     num_nodes, count, edge_index, targets = community()
     adapter = adapter_of(Around(GCNConv, "plain"))
     x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
-    logits_of = injected_row_logits(adapter, x, edge_index, count, targets)
+    logits_of = injected_row_logits(adapter, x, edge_index, count, targets, RowForm())
     assert logits_of is not None
     before = [sorted(vars(part)) for part in adapter.module.modules()]
     logits_of(x[:count])

@@ -4,8 +4,8 @@ A model that removes links between dissimilar nodes gives no gradient towards a 
 keep: features that start at random or at 0 are never looked at, and cannot learn to be. So the
 search starts from features that are similar to those of the targets (`blends`), tried by the
 model's answers alone, with the whole budget and with parts of it (`smaller_budgets`). Then AGIA
-exchanges links, in fewer and longer steps. From there on three parts alternate (our choice; in none
-of the papers):
+exchanges links, in few and long steps. From there on three parts alternate (our choice; in none of
+the papers):
 
 1. Sign steps along the gradient (`feature_search`), with the settings of PGD; where these gain
    little, others that keep the norm of each row, by which a model may refuse them.
@@ -33,10 +33,8 @@ from grb_check.attacks.injection.shared.feature_search import MIN_GAIN, NodesInG
 from grb_check.attacks.injection.shared.injected_nodes import (
     Injected,
     InjectionQuestion,
+    LinkedNodes,
     as_injected,
-    asked,
-    guided,
-    placed,
     strongest,
 )
 from grb_check.attacks.injection.shared.links import links_notes, links_per_node
@@ -48,10 +46,11 @@ from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import GradientError
 
-VERSION: Final = 3  # raised whenever something else may be found
-EXCHANGE: Final = InjectionAgia(exchanges=100, link_step=0.05, patience=1)
+VERSION: Final = 4  # raised whenever something else may be found
+EXCHANGE: Final = InjectionAgia(exchanges=20, link_step=0.15, feature_step=0.1, patience=1)
 ROUNDS: Final = 8
 FEW_RIGHT: Final = 0.05  # of the targets, of which no attacker who holds back can make more
+BEHIND: Final = 0.1  # of the targets, which what follows on the first ascent hardly gains
 LITTLE: Final = 0.1  # of the targets that are left, which an ascent has to gain
 STEPS: Final = 10  # of `answered_steps` in each round
 FIRST_STEP: Final = 0.1  # of half the range
@@ -73,7 +72,8 @@ def search_injections(
     """Return the strongest injection found.
 
     From the best blend with the whole budget on, and from given perturbations; where more than a
-    few targets are right then, also from the best blend with a part of the budget.
+    few targets are right then, also from the best blend with a part of the budget, unless it is far
+    behind after an ascent.
 
     Args:
         question: of the model.
@@ -85,65 +85,62 @@ def search_injections(
     """
     whole, _ = best_blend(question)
     given = [state for start in starts if (state := as_injected(question, start)) is not None]
-    ended, failures = _ends([(question, state) for state in (whole, *given)], by_answers)
-    right = min((float((state.margins <= 0).float().mean()) for _, state in ended), default=1.0)
-    part = held_back(question, whole) if right > FEW_RIGHT else None
-    if part is not None:
-        others, more = _ends([part], by_answers)
-        ended, failures = ended + others, failures + more
-    if not ended:
+    best, failures = None, []
+    for start in (whole, *given):
+        try:
+            best = _searched(start, best, by_answers)
+        except GradientError as error:
+            failures.append(error)
+    part = held_back(whole) if best is None or best.share_right > FEW_RIGHT else None
+    if part is not None:  # which may have a gradient where the whole budget has none
+        try:
+            best = _searched(part, best, by_answers)
+        except GradientError as error:
+            failures.append(error)
+    if best is None:
         raise failures[0]
-    used, best = max(ended, key=lambda candidate: candidate[1].value)
     return Perturbation(
         injected_x=best.features.cpu(),
         injected_edges=best.links,
-        notes=(*links_notes(question.threat), *notes_on(question.threat, used.threat)),
+        notes=(*links_notes(question.threat), *notes_on(question.threat, best.question.threat)),
     )
 
 
-def _ends(
-    starts: Sequence[tuple[InjectionQuestion, Injected]], by_answers: bool
-) -> tuple[list[tuple[InjectionQuestion, Injected]], list[GradientError]]:
-    """Return what is found from each start, and the errors of those without a gradient.
-
-    A model may have a gradient with a part of the budget alone.
-    """
-    ended, failures = [], []
-    for question, state in starts:
-        try:
-            ended.append((question, _improved(question, state, by_answers)))
-        except GradientError as error:
-            failures.append(error)
-    return ended, failures
+def _searched(start: Injected, best: Injected | None, by_answers: bool) -> Injected:
+    """Return the stronger of the best so far and what is found from another start on."""
+    state = _ascended(start)
+    if best is None:
+        return _improved(state, by_answers)
+    if not by_answers and state.value < best.value - BEHIND * best.margins.numel():
+        return best
+    return strongest((best, _improved(state, by_answers)))
 
 
-def _improved(question: InjectionQuestion, start: Injected, by_answers: bool) -> Injected:
-    """Return the strongest state that is found from a start on."""
-    best = _ascended(question, start)
-    best = strongest((best, exchanged_links(question, best)))
-    state, idle = best, 0
+def _improved(state: Injected, by_answers: bool) -> Injected:
+    """Return the strongest state that is found from one that has ascended."""
+    state = best = strongest((state, exchanged_links(state)))
+    idle = 0
     for _ in range(ROUNDS):
         if by_answers:
-            state = answered_steps(question, state)
+            state = answered_steps(state)
         best = strongest((best, state))
-        if not best.any_right or idle == PATIENCE:
+        if not best.share_right or idle == PATIENCE:
             break
-        state = _ascended(question, moved_links(question, state))
+        state = _ascended(moved_links(state))
         idle = 0 if state.value > best.value + MIN_GAIN * best.margins.numel() else idle + 1
         best = strongest((best, state))
     return best
 
 
-def _ascended(question: InjectionQuestion, state: Injected) -> Injected:
+def _ascended(state: Injected) -> Injected:
     """Return the strongest of the state and the ends of gradient ascents from it on."""
-    nodes, _ = placed(question, state.links)
-    domain, settings = domain_of(question.threat), InjectionPgd()
-    guide = guided(question, nodes, state.links)
+    nodes, settings = state.nodes, InjectionPgd()
+    domain = domain_of(state.question.threat)
     free = domain.sign_step(settings.step_size)
     result = state
     for step in (free, _of_same_norms(free, state.features)):
-        features = domain.rounded(guide.best_features(state.features, step, settings))
-        result = strongest((result, asked(question, nodes, state, features)))
+        features = domain.rounded(nodes.guide.best_features(state.features, step, settings))
+        result = strongest((result, nodes.asked(features)))
         left = result.margins.numel() - state.value
         if result.value - state.value > LITTLE * left:
             break
@@ -161,7 +158,7 @@ def _of_same_norms(step: Step, start: Tensor) -> Step:
     return same
 
 
-def answered_steps(question: InjectionQuestion, state: Injected) -> Injected:
+def answered_steps(state: Injected) -> Injected:
     """Move every injected node to the best of several candidates, by the model's answers.
 
     Candidates are steps along the sign of the guide's gradient, of `LENGTHS`, pulled by `PULLS`
@@ -171,28 +168,27 @@ def answered_steps(question: InjectionQuestion, state: Injected) -> Injected:
     whichever is stronger; if neither is a gain, steps become shorter. It ends after `STEPS`, or
     when two steps in a row gain no more than `MIN_GAIN` for each target.
     """
-    nodes, _ = placed(question, state.links)
-    guide, own = guided(question, nodes, state.links), own_rows(question, state)
-    domain = domain_of(question.threat)
-    low, high = question.threat.feature_range
+    nodes, threat = state.nodes, state.question.threat
+    guide, own, domain = nodes.guide, own_rows(nodes), domain_of(threat)
+    low, high = threat.feature_range
     length = torch.full_like(state.features[:, :1], FIRST_STEP * (high - low) / 2)
     least, idle = MIN_GAIN * state.margins.numel(), 0
     for _ in range(STEPS):
-        direction = _direction(question, guide, state.features)
+        direction = _direction(state.question, guide, state.features)
         before = state.of_nodes()
         best, features, factor = before, state.features, torch.full_like(length, SHRINKAGE)
         for relative, pull, keep_norm in product(LENGTHS, PULLS, (False, True)):
             moved = torch.lerp(state.features + relative * length * direction, own, pull)
             if keep_norm:
                 moved = F.normalize(moved, dim=1) * state.features.norm(dim=1, keepdim=True)
-            answers = asked(question, nodes, state, domain.rounded(moved))
+            answers = nodes.asked(domain.rounded(moved))
             better = answers.of_nodes() > best
             best = torch.where(better, answers.of_nodes(), best)
             features = torch.where(better[:, None], answers.features, features)
             factor = torch.where(better[:, None], relative, factor)
         gains = best - before
         together = strongest(
-            asked(question, nodes, state, torch.where(some[:, None], features, state.features))
+            nodes.asked(torch.where(some[:, None], features, state.features))
             for some in (gains > 0, gains >= gains.median())
         )
         idle = 0 if together.value > state.value + least else idle + 1
@@ -215,13 +211,14 @@ def _direction(question: InjectionQuestion, guide: NodesInGraph, features: Tenso
     return gradient.sign()
 
 
-def exchanged_links(question: InjectionQuestion, state: Injected) -> Injected:
+def exchanged_links(state: Injected) -> Injected:
     """Return the state with the links and features that AGIA finds from there, ascended.
 
     The same state if no target is right, or if there is no gradient in weights of links.
     """
-    graph, threat, start = question.graph, question.threat, (state.links, state.features)
-    if not state.any_right:
+    question, start = state.question, (state.links, state.features)
+    graph, threat = question.graph, question.threat
+    if not state.share_right:
         return state
     try:
         exchanged = EXCHANGE.exchanged(graph, threat, question.guide, *start, torch.Generator())
@@ -230,6 +227,5 @@ def exchanged_links(question: InjectionQuestion, state: Injected) -> Injected:
     if isinstance(exchanged, str):
         return state
     links, features = exchanged
-    nodes, empty = placed(question, links)
-    features = domain_of(threat).rounded(features)
-    return _ascended(question, asked(question, nodes, empty, features))
+    nodes = LinkedNodes(question, links)
+    return _ascended(nodes.asked(domain_of(threat).rounded(features)))

@@ -14,8 +14,7 @@ from grb_check.attacks.injection.shared.domains import domain_of
 from grb_check.attacks.injection.shared.injected_nodes import (
     Injected,
     InjectionQuestion,
-    asked,
-    placed,
+    LinkedNodes,
 )
 from grb_check.attacks.injection.shared.links import defective_links, no_links
 from grb_check.attacks.injection.shared.weak_targets import clean_probabilities
@@ -61,17 +60,18 @@ def best_blend(
     graph, threat = question.graph, question.threat
     probabilities = clean_probabilities(graph, threat, question.model)
     links = defective_links(graph, no_links(), threat, probabilities, threat.injected_nodes)
-    nodes, empty = placed(question, links)
-    rows = _rows(question, empty, probabilities, blends)
-    answers = ((asked(question, nodes, empty, features), blend) for features, blend in rows)
+    nodes = LinkedNodes(question, links)
+    rows = _rows(nodes, probabilities, blends)
+    answers = ((nodes.asked(features), blend) for features, blend in rows)
     return max(answers, key=lambda answer: answer[0].value)
 
 
 def _rows(
-    question: InjectionQuestion, state: Injected, probabilities: Tensor, blends: Sequence[Blend]
+    nodes: LinkedNodes, probabilities: Tensor, blends: Sequence[Blend]
 ) -> Iterator[tuple[Tensor, Blend]]:
     """Features float [n, d] of each blend."""
-    own, others = own_rows(question, state), _rows_of_classes(question, state, probabilities)
+    question = nodes.question
+    own, others = own_rows(nodes), _rows_of_classes(nodes, probabilities)
     domain = domain_of(question.threat)
     for blend in blends:
         rows = blend.share * own + (1 - blend.share) * others
@@ -81,21 +81,21 @@ def _rows(
             yield domain.rounded(blend.scale * rows), blend
 
 
-def _rows_of_classes(question: InjectionQuestion, state: Injected, probabilities: Tensor) -> Tensor:
+def _rows_of_classes(nodes: LinkedNodes, probabilities: Tensor) -> Tensor:
     """Return c of `Blend` for each injected node, float [n, d]."""
-    x, labels = question.graph.x, question.graph.y
+    x, labels = nodes.question.graph.x, nodes.question.graph.y
     classes = F.one_hot(labels, probabilities.shape[1]).to(x)
     means = (classes.T @ x) / classes.sum(0).clamp(min=1)[:, None]
-    others = probabilities.scatter(1, question.labels[:, None], 0.0)
-    towards = state.sums(others[state.ends]).argmax(1)
+    others = probabilities.scatter(1, nodes.question.labels[:, None], 0.0)
+    towards = nodes.sums(others[nodes.ends]).argmax(1)
     return _scaled(x, (means - x.mean(0))[towards])
 
 
-def own_rows(question: InjectionQuestion, state: Injected) -> Tensor:
+def own_rows(nodes: LinkedNodes) -> Tensor:
     """Return the mean of each injected node's targets, of the data's median norm, float [n, d]."""
-    x = question.graph.x
-    rows = x.new_zeros((state.features.shape[0], x.shape[1]))
-    new, old = state.links.to(x.device)
+    x = nodes.question.graph.x
+    rows = x.new_zeros((nodes.count, x.shape[1]))
+    new, old = nodes.links.to(x.device)
     for some_new, some_old in zip(new.split(LINKS_AT_ONCE), old.split(LINKS_AT_ONCE), strict=True):
         rows.index_add_(0, some_new, x[some_old])
     return _scaled(x, rows)

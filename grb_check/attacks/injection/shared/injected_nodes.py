@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -11,8 +12,8 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.injection.shared.feature_search import NodesInGraph, nodes_in_graph
 from grb_check.attacks.objectives import margins_of
-from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.attacks.protocol import DifferentiableModel, members
+from grb_check.attacks.threat import Perturbation, Threat, apply
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,22 +41,105 @@ class InjectionQuestion:
 
 
 @dataclass(frozen=True, eq=False)
-class Injected:
-    """Injected nodes, and the model's answer.
+class LinkedNodes:
+    """Injected nodes without features: their links, and the model on the rows that they change.
 
     Attributes:
+        question: whose nodes they are.
         links: `injected_edges` int64 [2, e], to targets only.
-        ends: int64 [e], the position of each link's target among the targets.
+    """
+
+    question: InjectionQuestion
+    links: Tensor
+
+    @property
+    def count(self) -> int:
+        """Number of injected nodes."""
+        return self.question.threat.injected_nodes
+
+    @cached_property
+    def ends(self) -> Tensor:
+        """The position of each link's target among the targets, int64 [e]."""
+        graph, targets = self.question.graph, self.question.threat.targets
+        position = torch.zeros(graph.num_nodes, dtype=torch.int64)
+        position[targets.cpu()] = torch.arange(targets.numel())
+        return position[self.links[1]].to(graph.x.device)
+
+    @cached_property
+    def model(self) -> NodesInGraph:
+        """The model, to be asked often with these links: what stays is computed once."""
+        return self._placed(self.question.model)
+
+    @cached_property
+    def guide(self) -> NodesInGraph:
+        """The guide, likewise."""
+        same = self.question.guide is self.question.model
+        return self.model if same else self._placed(self.question.guide)
+
+    def _placed(self, model: DifferentiableModel) -> NodesInGraph:
+        question = self.question
+        return nodes_in_graph(question.graph, self.links, question.threat, model, self.count)
+
+    def asked(self, features: Tensor) -> Injected:
+        """Return the model's answer to features float [n, d], on the rows that they change."""
+        maps = self.model.maps
+        with torch.no_grad():
+            return self._answer(features, [logits_of(features) for logits_of in maps])
+
+    def asked_once(self, features: Tensor) -> Injected:
+        """Return the answer of a plain call, which costs less than to find the rows that change."""
+        question = self.question
+        attacked = apply(
+            question.graph, Perturbation(injected_x=features, injected_edges=self.links)
+        )
+        targets = question.threat.targets
+        with torch.no_grad():
+            answers = [
+                member(attacked.x, attacked.edge_index)[targets]
+                for member in members(question.model)
+            ]
+            return self._answer(features, answers)
+
+    def _answer(self, features: Tensor, logits: list[Tensor]) -> Injected:
+        mean = torch.stack(logits).mean(0)
+        return Injected(self, features, mean, margins_of(mean, self.question.labels).tanh())
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Return the sums over each injected node's links, [n, ...], of values [e, ...]."""
+        zeros = values.new_zeros((self.count, *values.shape[1:]))
+        return zeros.index_add(0, self.links[0].to(values.device), values)
+
+
+@dataclass(frozen=True, eq=False)
+class Injected:
+    """Injected nodes with features, and the model's answer.
+
+    Attributes:
+        nodes: with their links.
         features: float32 [n, d].
         logits: float [t, c] of the targets.
         margins: float [t], tanh of each target's margin; above 0: lost.
     """
 
-    links: Tensor
-    ends: Tensor
+    nodes: LinkedNodes
     features: Tensor
     logits: Tensor
     margins: Tensor
+
+    @property
+    def question(self) -> InjectionQuestion:
+        """What was asked, with the budget of these nodes."""
+        return self.nodes.question
+
+    @property
+    def links(self) -> Tensor:
+        """`injected_edges` int64 [2, e]."""
+        return self.nodes.links
+
+    @property
+    def ends(self) -> Tensor:
+        """The position of each link's target among the targets, int64 [e]."""
+        return self.nodes.ends
 
     @property
     def value(self) -> float:
@@ -63,48 +147,13 @@ class Injected:
         return float(self.margins.sum())
 
     @property
-    def any_right(self) -> bool:
-        """Whether a target is still classified as labelled."""
-        return bool((self.margins <= 0).any())
+    def share_right(self) -> float:
+        """Share of the targets that are still classified as labelled."""
+        return float((self.margins <= 0).float().mean())
 
     def of_nodes(self) -> Tensor:
         """Return the sum of the margins of each injected node's targets, float [n]."""
-        return self.sums(self.margins[self.ends])
-
-    def sums(self, values: Tensor) -> Tensor:
-        """Return the sums over each injected node's links, [n, ...], of values [e, ...]."""
-        zeros = values.new_zeros((self.features.shape[0], *values.shape[1:]))
-        return zeros.index_add(0, self.links[0].to(values.device), values)
-
-
-def placed(question: InjectionQuestion, links: Tensor) -> tuple[NodesInGraph, Injected]:
-    """Return the model with injected nodes at these links, and the state without an answer."""
-    graph, threat = question.graph, question.threat
-    count = threat.injected_nodes
-    position = torch.zeros(graph.num_nodes, dtype=torch.int64)
-    position[threat.targets.cpu()] = torch.arange(threat.targets.numel())
-    nothing = graph.x.new_zeros((count, graph.x.shape[1]))
-    ends = position[links[1]].to(graph.x.device)
-    nodes = nodes_in_graph(graph, links, threat, question.model, count)
-    return nodes, Injected(links, ends, nothing, nothing[:0], nothing[:0, 0])
-
-
-def asked(
-    question: InjectionQuestion, nodes: NodesInGraph, state: Injected, features: Tensor
-) -> Injected:
-    """Return the state with these features and the model's answer to them."""
-    with torch.no_grad():
-        logits = torch.stack([logits_of(features) for logits_of in nodes.maps]).mean(0)
-    margins = margins_of(logits, question.labels).tanh()
-    return replace(state, features=features, logits=logits, margins=margins)
-
-
-def guided(question: InjectionQuestion, nodes: NodesInGraph, links: Tensor) -> NodesInGraph:
-    """Return the guide with injected nodes at the same links."""
-    if question.guide is question.model:
-        return nodes
-    count = question.threat.injected_nodes
-    return nodes_in_graph(question.graph, links, question.threat, question.guide, count)
+        return self.nodes.sums(self.margins[self.ends])
 
 
 def as_injected(question: InjectionQuestion, perturbation: Perturbation) -> Injected | None:
@@ -117,8 +166,8 @@ def as_injected(question: InjectionQuestion, perturbation: Perturbation) -> Inje
     enough = perturbation.injected_x.shape[0] == question.threat.injected_nodes
     if not enough or not links.shape[1] or not bool(torch.isin(links[1], targets).all()):
         return None
-    nodes, empty = placed(question, links)
-    return asked(question, nodes, empty, perturbation.injected_x.to(question.graph.x))
+    features = perturbation.injected_x.to(question.graph.x)
+    return LinkedNodes(question, links).asked_once(features)
 
 
 def strongest(states: Iterable[Injected]) -> Injected:

@@ -1,4 +1,4 @@
-"""Links of injected nodes that move from lost targets to right ones, or are dropped."""
+"""Links of injected nodes that move to targets where they do more, or are dropped."""
 
 from __future__ import annotations
 
@@ -9,46 +9,63 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from grb_check.attacks.injection.shared.injected_nodes import (
-    Injected,
-    InjectionQuestion,
-    asked,
-    placed,
-)
+from grb_check.attacks.injection.shared.injected_nodes import Injected, LinkedNodes, strongest
 from grb_check.attacks.injection.shared.weak_targets import label_groups
+from grb_check.attacks.objectives import margins_of
 
 MOVED: Final = (1.0, 0.5, 0.25, 0.1)  # shares of the spare links
+GATHERED: Final = (0.5, 0.35, 0.2, 0.1, 0.05)  # shares of the links of right targets
 
 
-def moved_links(question: InjectionQuestion, state: Injected) -> Injected:
-    """Return the state with links moved from lost targets to right ones, or without them.
+def moved_links(state: Injected) -> Injected:
+    """Return the state with some links moved, or without them: the strongest of three.
 
-    A lost target needs one link. The others are spare, and go to targets that are still right and
-    have the label of those that the injected node is made for: the largest share of them (`MOVED`)
-    that is a gain, else the smallest, because the ascent that follows may make it one. Where it is
-    stronger, such a share is dropped: a model may damp senders of many links.
+    * A lost target needs one link. The others are spare, and go to targets that are still right:
+      the largest share of them (`MOVED`) that is a gain, else the smallest, because the ascent that
+      follows may make it one.
+    * Such a share is dropped: a model may damp senders of many links.
+    * Links of right targets that are far from lost gather at right targets that are nearly lost.
     """
-    order = _spare(state)
-    moved = _first_gain(question, state, order, lambda some: _relinked(question, state, some))
-    dropped = _first_gain(question, state, order, lambda some: _without(state, some))
-    return dropped if dropped.value > max(moved.value, state.value) else moved
+    spare = _spare(state)
+    moved = _first_gain(state, spare, _sent_to_right)
+    dropped = _first_gain(state, spare, _without)
+    better = [changed for changed in (dropped, _gathered(state)) if changed.value > state.value]
+    return strongest((moved, *better))
 
 
 def _first_gain(
-    question: InjectionQuestion,
-    state: Injected,
-    order: Tensor,
-    links_with: Callable[[Tensor], Tensor],
+    state: Injected, order: Tensor, links_with: Callable[[Injected, Tensor], Tensor]
 ) -> Injected:
     """The state with the largest share of the spare links changed that is a gain."""
     changed = state
     for share in MOVED:
-        links = links_with(order[: int(share * order.numel())])
-        nodes, empty = placed(question, links)
-        changed = asked(question, nodes, empty, state.features)
+        changed = _asked(state, links_with(state, order[: int(share * order.numel())]))
         if changed.value > state.value:
             break
     return changed
+
+
+def _gathered(state: Injected) -> Injected:
+    """The strongest of the state and those with links of the clearest right targets at others."""
+    margins, ends = _margins(state), state.ends.cpu()
+    at_right = (margins[ends] <= 0).nonzero().squeeze(1)
+    order = at_right[margins[ends[at_right]].argsort(stable=True)]
+    tried = [state]
+    for share in GATHERED:
+        given = order[: int(share * order.numel())]
+        takers = margins <= 0
+        takers[ends[given]] = False
+        tried.append(_asked(state, _sent(state, given, takers)))
+    return strongest(tried)
+
+
+def _asked(state: Injected, links: Tensor) -> Injected:
+    return LinkedNodes(state.question, links).asked_once(state.features)
+
+
+def _margins(state: Injected) -> Tensor:
+    """The targets' margins float [t], which unlike their tanh are not all -1 where far from 0."""
+    return margins_of(state.logits, state.question.labels).cpu()
 
 
 def _without(state: Injected, spare: Tensor) -> Tensor:
@@ -76,30 +93,61 @@ def _spare(state: Injected) -> Tensor:
     return order[~first]
 
 
-def _relinked(question: InjectionQuestion, state: Injected, spare: Tensor) -> Tensor:
-    """Return `injected_edges` with the links `spare` int64 [s] at other targets."""
-    labels, ends = question.labels.cpu(), state.ends.cpu().clone()
-    right = (state.margins <= 0).cpu()
+def _sent_to_right(state: Injected, spare: Tensor) -> Tensor:
+    return _sent(state, spare, _margins(state) <= 0)
+
+
+def _sent(state: Injected, some: Tensor, takers: Tensor) -> Tensor:
+    """Return `injected_edges` with some links at other targets.
+
+    They go to those takers that are nearest to being lost, of the label that the injected node is
+    made for. A link that the node would then have twice stays where it is.
+
+    Args:
+        state: whose links they are.
+        some: int64 [s], links at targets that are no takers.
+        takers: bool [t].
+    """
+    labels, ends, margins = state.question.labels.cpu(), state.ends.cpu().clone(), _margins(state)
     groups = label_groups(state.logits.softmax(1).cpu(), labels)
+    made_for = _made_for(state, labels)[some]
+    for label in torch.unique(labels[takers]).tolist():
+        links = some[made_for == label]
+        links = links[groups[ends[links]].argsort(stable=True)]
+        targets = (takers & (labels == label)).nonzero().squeeze(1)
+        targets = targets[margins[targets].argsort(descending=True, stable=True)][: links.numel()]
+        targets = targets[groups[targets].argsort(stable=True)]
+        rank = torch.arange(links.numel())
+        ends[links] = targets[rank * targets.numel() // max(links.numel(), 1)]
+    ends = _without_repeats(state.links[0], state.ends.cpu(), ends, takers.numel())
+    return torch.stack([state.links[0], state.question.threat.targets.cpu()[ends]])
+
+
+def _made_for(state: Injected, labels: Tensor) -> Tensor:
+    """Return for each link the most common label among the targets of its injected node."""
     new = state.links[0]
-    classes = F.one_hot(labels[ends], int(labels.max()) + 1)
+    classes = F.one_hot(labels[state.ends.cpu()], int(labels.max()) + 1)
     counts = torch.zeros((state.features.shape[0], classes.shape[1]), dtype=torch.int64)
-    made_for = counts.index_add(0, new, classes).argmax(1)[new]
-    for label in torch.unique(labels[right]).tolist():
-        slots = spare[made_for[spare] == label]
-        slots = slots[groups[ends[slots]].argsort(stable=True)]
-        open_targets = (right & (labels == label)).nonzero().squeeze(1)
-        open_targets = open_targets[groups[open_targets].argsort(stable=True)]
-        rank = torch.arange(slots.numel())
-        ends[slots] = open_targets[rank * open_targets.numel() // max(slots.numel(), 1)]
-    links = torch.stack([new, question.threat.targets.cpu()[ends]])
-    return _without_repeats(state.links, links, question.graph.num_nodes)
+    return counts.index_add(0, new, classes).argmax(1)[new]
 
 
-def _without_repeats(before: Tensor, links: Tensor, num_nodes: int) -> Tensor:
-    """Return the new links, or the old ones of nodes that have one of them twice."""
-    codes = links[0] * num_nodes + links[1]
-    _, inverse, times = torch.unique(codes, return_inverse=True, return_counts=True)
-    again = torch.zeros(int(links[0].max()) + 1, dtype=torch.bool)
-    again[links[0][times[inverse] > 1]] = True
-    return torch.where(again[links[0]], before, links)
+def _without_repeats(new: Tensor, before: Tensor, ends: Tensor, targets: int) -> Tensor:
+    """Return the ends int64 [e] of links, of which no injected node has one twice.
+
+    Args:
+        new: int64 [e], the injected nodes.
+        before: int64 [e], ends without repeats, to none of which a link has moved.
+        ends: int64 [e], with some of them moved.
+        targets: number of targets.
+    """
+    codes = new * targets + ends
+    order = torch.cat(
+        [(ends == before).nonzero().squeeze(1), (ends != before).nonzero().squeeze(1)]
+    )
+    ranked = codes[order]
+    by_code = ranked.argsort(stable=True)  # of equal ones, the links that stay come first
+    again = torch.zeros_like(ranked, dtype=torch.bool)
+    again[by_code[1:]] = ranked[by_code[1:]] == ranked[by_code[:-1]]
+    result = ends.clone()
+    result[order[again]] = before[order[again]]
+    return result

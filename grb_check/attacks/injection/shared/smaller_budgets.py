@@ -22,31 +22,26 @@ FEW: Final = tuple(Blend(share, scale) for share in (0.0, 0.4, 0.8) for scale in
 STEPS: Final = (0.6, 0.8, 1.25, 1.6)  # from the best number of links on, or of nodes
 
 
-def held_back(
-    question: InjectionQuestion, whole: Injected
-) -> tuple[InjectionQuestion, Injected] | None:
-    """Return the best blend with a part of the budget, beside the question of which that is all.
+def held_back(whole: Injected) -> Injected | None:
+    """Return the best blend with a part of the budget, which is all that its question has.
 
     Fewer links of each node are tried with a few blends, and fewer nodes; then other numbers near
     the best, with its blend alone; then all blends with the best.
 
     Args:
-        question: with the whole budget.
-        whole: the best blend with it.
+        whole: the best blend with the whole budget.
 
     Returns:
         None if nothing is gained by holding back.
     """
-    start = _Part(question, whole, None)
-    best = start
+    question, best = whole.question, _Part(whole, None)
     for threat in _smaller(question.threat):
         best = _stronger(best, replace(question, threat=threat), FEW)
     if best.blend is None:
         return None
-    for threat in _beside(question.threat, best.question.threat):
+    for threat in _beside(question.threat, best.state.question.threat):
         best = _stronger(best, replace(question, threat=threat), (best.blend,))
-    best = _stronger(best, best.question, BLENDS)
-    return best.question, best.state
+    return _stronger(best, best.state.question, BLENDS).state
 
 
 def notes_on(threat: Threat, used: Threat) -> tuple[str, ...]:
@@ -66,9 +61,8 @@ def notes_on(threat: Threat, used: Threat) -> tuple[str, ...]:
 
 
 class _Part(NamedTuple):
-    """A part of the budget, the strongest state with it, and its blend; None for the whole."""
+    """The strongest state with a part of the budget, and its blend; None for the whole."""
 
-    question: InjectionQuestion
     state: Injected
     blend: Blend | None
 
@@ -76,7 +70,7 @@ class _Part(NamedTuple):
 def _stronger(best: _Part, question: InjectionQuestion, blends: Sequence[Blend]) -> _Part:
     """The stronger of what is best so far and the best of these blends of a question."""
     state, blend = best_blend(question, blends)
-    return _Part(question, state, blend) if state.value > best.state.value else best
+    return _Part(state, blend) if state.value > best.state.value else best
 
 
 def _smaller(threat: Threat) -> Iterator[Threat]:

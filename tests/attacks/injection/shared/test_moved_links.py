@@ -1,4 +1,4 @@
-"""Links that move from lost targets to right ones, or are dropped."""
+"""Links that move to other targets, or are dropped."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def test_links_move_from_lost_targets_to_right_ones_of_the_same_label(
 ) -> None:
     """Every target that was lost keeps a link, and no node has two links to one target."""
     monkeypatch.setattr(module, "MOVED", (1.0,))
-    link_question = question(class_model(), replace(THREAT, injected_nodes=10))
-    before, _ = best_blend(link_question)
-    after = moved_links(link_question, before)
+    monkeypatch.setattr(module, "GATHERED", ())
+    before, _ = best_blend(question(class_model(), replace(THREAT, injected_nodes=10)))
+    after = moved_links(before)
     moved = before.ends != after.ends
     assert moved.any()
     assert (before.margins[before.ends[moved]] > 0).all()
@@ -35,11 +35,24 @@ def test_links_are_dropped_where_that_is_stronger() -> None:
     threat = replace(
         THREAT, targets=THREAT.targets[:12], injected_nodes=3, edges_per_injected_node=12
     )
-    link_question = question(model, threat)
-    before, _ = best_blend(link_question)
-    assert before.any_right
-    after = moved_links(link_question, before)
+    before, _ = best_blend(question(model, threat))
+    assert before.share_right
+    after = moved_links(before)
     assert after.links.shape[1] < before.links.shape[1]
     assert after.value > before.value
     assert torch.equal(after.links[0].unique(), before.links[0].unique())
     assert {*map(tuple, after.links.T.tolist())} <= {*map(tuple, before.links.T.tolist())}
+
+
+def test_links_of_targets_that_stay_right_gather_at_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only to lost ones would a link be spare."""
+    monkeypatch.setattr(module, "MOVED", ())
+    before, _ = best_blend(question(class_model(), replace(THREAT, injected_nodes=3)))
+    after = moved_links(before)
+    moved = before.ends != after.ends
+    assert after.value > before.value
+    assert after.share_right < before.share_right
+    assert (before.margins[before.ends[moved]] <= 0).all()
+    assert (before.margins[after.ends[moved]] <= 0).all()
+    assert after.links.shape == before.links.shape
+    assert after.links.unique(dim=1).shape == after.links.shape

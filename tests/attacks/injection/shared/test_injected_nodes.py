@@ -1,0 +1,51 @@
+"""Injected nodes and the model's answer: the same in each way of asking."""
+
+from __future__ import annotations
+
+import torch
+from searched_injections import DATASET, THREAT, class_model, question
+
+from grb_check.attacks.injection.shared.injected_nodes import LinkedNodes, as_injected, strongest
+from grb_check.attacks.injection.shared.links import random_links
+from grb_check.attacks.threat import Perturbation, verify
+
+
+def linked(seed: int = 0) -> LinkedNodes:
+    links, _ = random_links(THREAT, torch.Generator().manual_seed(seed))
+    return LinkedNodes(question(class_model()), links)
+
+
+def features(seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand((THREAT.injected_nodes, DATASET.num_features), generator=generator)
+
+
+def test_a_plain_call_gives_the_same_answer() -> None:
+    nodes = linked()
+    often, once = nodes.asked(features(0)), nodes.asked_once(features(0))
+    torch.testing.assert_close(often.logits, once.logits)
+    torch.testing.assert_close(often.margins, once.margins)
+    assert often.links is once.links is nodes.links
+    assert torch.equal(THREAT.targets[often.ends], nodes.links[1])
+
+
+def test_a_perturbation_is_a_state_if_it_has_all_nodes_and_links_to_targets() -> None:
+    nodes = linked()
+    given = Perturbation(injected_x=features(0), injected_edges=nodes.links)
+    verify(given, DATASET.graph, THREAT)
+    state = as_injected(nodes.question, given)
+    assert state is not None
+    torch.testing.assert_close(state.logits, nodes.asked(features(0)).logits)
+    others = torch.arange(DATASET.num_nodes)[
+        ~torch.isin(torch.arange(DATASET.num_nodes), THREAT.targets)
+    ]
+    elsewhere = nodes.links.clone()
+    elsewhere[1, 0] = others[0]
+    for injected_x, links in ((features(0)[:-1], nodes.links), (features(0), elsewhere)):
+        few = Perturbation(injected_x=injected_x, injected_edges=links)
+        assert as_injected(nodes.question, few) is None
+
+
+def test_the_strongest_state_has_the_largest_value() -> None:
+    states = [linked(seed).asked(features(seed)) for seed in range(4)]
+    assert strongest(states).value == max(state.value for state in states)
