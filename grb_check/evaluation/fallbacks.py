@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import torch
 from torch import Tensor
 
-from grb_check.attacks.injection.blended_search import search_injections
+from grb_check.attacks.injection.blended_search import improve_injections, search_injections
 from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion
 from grb_check.attacks.modification.shared.answer_search import search_by_answers
 from grb_check.attacks.modification.shared.edge_set import edge_set
@@ -17,7 +17,7 @@ from grb_check.attacks.modification.shared.flip_sweeps import Question
 from grb_check.attacks.modification.shared.removable import room_beside
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
-from grb_check.attacks.protocol import Attack, model_on
+from grb_check.attacks.protocol import Attack, DifferentiableModel, model_on
 from grb_check.attacks.query_search import ExchangedParts, GraphFlips, GraphInjections, search
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION
@@ -148,25 +148,50 @@ def _search_blends(
     imitated: bool,
     starts: Sequence[Perturbation],
 ) -> Perturbation | None:
+    guide = imitation(trial, model, random_ones(trial)) if imitated else model.victim
+    question = _question(trial, model, guide)
+    given = [to_units(trial.threat, start) for start in starts]
+    try:
+        with isolated_randomness(trial.seed):
+            result = search_injections(question, by_answers=by_answers, starts=given)
+    except ModelError:
+        return None
+    return _verified(trial, result)
+
+
+def improved(
+    trial: Trial, model: TrainedModel, starts: Sequence[Perturbation]
+) -> Perturbation | None:
+    """Return the best injection that is found from these on, by gradients and by answers.
+
+    None unless `starts_from_blends`, if none of them can be searched from, and if the model fails
+    on the way.
+    """
+    if not starts_from_blends(trial):
+        return None
+    question = _question(trial, model, model.victim)
+    given = [to_units(trial.threat, start) for start in starts]
+    try:
+        with isolated_randomness(trial.seed):
+            result = improve_injections(question, given)
+    except ModelError:
+        return None
+    return None if result is None else _verified(trial, result)
+
+
+def _question(trial: Trial, model: TrainedModel, guide: DifferentiableModel) -> InjectionQuestion:
     view = white_box_view(trial, model)
     threat = replace(trial.threat, targets=trial.threat.targets.to(view.x.device))
-    guide = imitation(trial, model, random_ones(trial)) if imitated else model.victim
-    question = InjectionQuestion(
+    return InjectionQuestion(
         graph_in_units(threat, view),
         threat_in_units(threat),
         model_in_units(threat, model.victim),
         model_in_units(threat, guide),
     )
-    try:
-        with isolated_randomness(trial.seed):
-            result = search_injections(
-                question,
-                by_answers=by_answers,
-                starts=[to_units(trial.threat, start) for start in starts],
-            )
-    except ModelError:
-        return None
-    result = from_units(trial.threat, result)
+
+
+def _verified(trial: Trial, found: Perturbation) -> Perturbation:
+    result = from_units(trial.threat, found)
     verify(result, trial.harness.dataset.graph, trial.threat)
     return result
 
@@ -182,7 +207,8 @@ def searched(
 ) -> Perturbation:
     """Improve these perturbations, and those made on other surrogates, by queries to the model.
 
-    Injections that may start from blends are searched from there instead.
+    Injections that may start from blends are searched from there instead; from the adaptive one on
+    if the gradient can be followed.
 
     Args:
         trial: of the attack.
@@ -194,7 +220,11 @@ def searched(
             injections are searched from there, too.
     """
     starts = [transferred[0]] if transferred is not None and beaten else []
-    blended = from_blends(trial, model, by_answers=True, imitated=misled, starts=starts)
+    blended = None
+    if adaptive is not None and not misled:
+        blended = improved(trial, model, [adaptive, *starts])
+    if blended is None:
+        blended = from_blends(trial, model, by_answers=True, imitated=misled, starts=starts)
     if blended is not None and not misled:
         return blended
     moved = [] if transferred is None else [transferred]

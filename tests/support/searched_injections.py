@@ -11,7 +11,9 @@ from strategies import LinearModel
 from torch import Tensor
 from torch.nn import functional as F
 
-from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion
+from grb_check.attacks.injection.shared.blends import best_blend
+from grb_check.attacks.injection.shared.injected_nodes import Injected, InjectionQuestion
+from grb_check.attacks.injection.shared.weak_targets import clean_probabilities
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 
@@ -85,3 +87,9 @@ def left(model: DifferentiableModel, perturbation: Perturbation, threat: Threat 
     attacked = apply(graph, perturbation)
     predicted = model(attacked.x, attacked.edge_index).argmax(1)
     return int((predicted[TARGETS] == graph.y[TARGETS]).sum())
+
+
+def blended(asked: InjectionQuestion) -> Injected:
+    """The best blend, from which a search starts."""
+    probabilities = clean_probabilities(asked.graph, asked.threat, asked.model)
+    return best_blend(asked, probabilities)[0]

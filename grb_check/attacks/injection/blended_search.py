@@ -7,12 +7,11 @@ model's answers alone, with the whole budget and with parts of it (`smaller_budg
 exchanges links, in few and long steps. From there on three parts alternate (our choice; in none of
 the papers):
 
-1. Sign steps along the gradient (`feature_search`), with the settings of PGD; where these gain
-   little, others that keep the norm of each row, by which a model may refuse them.
+1. Sign steps along the gradient (`feature_search`); where these gain little, others that keep the
+   norm of each row, by which a model may refuse them.
 2. If the gradient is in doubt, steps that the model's answers choose (`answered_steps`). Injected
    nodes hardly share targets, so that one call judges a candidate of every node.
-3. Links that lost targets do not need go to targets that are still right, or are dropped
-   (`moved_links`).
+3. Links go to targets where they do more, or are dropped (`moved_links`).
 """
 
 from __future__ import annotations
@@ -41,14 +40,17 @@ from grb_check.attacks.injection.shared.links import links_notes, links_per_node
 from grb_check.attacks.injection.shared.moved_links import moved_links
 from grb_check.attacks.injection.shared.smaller_budgets import held_back, notes_on
 from grb_check.attacks.injection.shared.steps import Scale, Step
+from grb_check.attacks.injection.shared.weak_targets import clean_probabilities
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import GradientError
 
 VERSION: Final = 4  # raised whenever something else may be found
+ASCENT: Final = InjectionPgd(patience=5)
 EXCHANGE: Final = InjectionAgia(exchanges=20, link_step=0.15, feature_step=0.1, patience=1)
 ROUNDS: Final = 8
+LEAST_GAIN: Final = 0.005  # of the targets, which a round has to gain
 FEW_RIGHT: Final = 0.05  # of the targets, of which no attacker who holds back can make more
 BEHIND: Final = 0.1  # of the targets, which what follows on the first ascent hardly gains
 LITTLE: Final = 0.1  # of the targets that are left, which an ascent has to gain
@@ -83,7 +85,8 @@ def search_injections(
     Raises:
         GradientError, ModelError: see `feature_search.maximise_each`.
     """
-    whole, _ = best_blend(question)
+    probabilities = clean_probabilities(question.graph, question.threat, question.model)
+    whole, _ = best_blend(question, probabilities)
     given = [state for start in starts if (state := as_injected(question, start)) is not None]
     best, failures = None, []
     for start in (whole, *given):
@@ -91,7 +94,8 @@ def search_injections(
             best = _searched(start, best, by_answers)
         except GradientError as error:
             failures.append(error)
-    part = held_back(whole) if best is None or best.share_right > FEW_RIGHT else None
+    few = best is not None and best.share_right <= FEW_RIGHT
+    part = None if few else held_back(whole, probabilities)
     if part is not None:  # which may have a gradient where the whole budget has none
         try:
             best = _searched(part, best, by_answers)
@@ -99,10 +103,33 @@ def search_injections(
             failures.append(error)
     if best is None:
         raise failures[0]
+    return _as_perturbation(best, question.threat)
+
+
+def improve_injections(
+    question: InjectionQuestion, starts: Sequence[Perturbation]
+) -> Perturbation | None:
+    """Return the strongest injection found from given ones on, by gradients and by answers.
+
+    Args:
+        question: of the model.
+        starts: perturbations within the threat, as `search_injections` returns them.
+
+    Returns:
+        None if none of them is linked to targets alone.
+    """
+    given = [state for start in starts if (state := as_injected(question, start)) is not None]
+    if not given:
+        return None
+    best = strongest(_improved(state, by_answers=True) for state in given)
+    return _as_perturbation(best, question.threat)
+
+
+def _as_perturbation(state: Injected, threat: Threat) -> Perturbation:
     return Perturbation(
-        injected_x=best.features.cpu(),
-        injected_edges=best.links,
-        notes=(*links_notes(question.threat), *notes_on(question.threat, best.question.threat)),
+        injected_x=state.features.cpu(),
+        injected_edges=state.links,
+        notes=(*links_notes(threat), *notes_on(threat, state.question.threat)),
     )
 
 
@@ -127,19 +154,18 @@ def _improved(state: Injected, by_answers: bool) -> Injected:
         if not best.share_right or idle == PATIENCE:
             break
         state = _ascended(moved_links(state))
-        idle = 0 if state.value > best.value + MIN_GAIN * best.margins.numel() else idle + 1
+        idle = 0 if state.value > best.value + LEAST_GAIN * best.margins.numel() else idle + 1
         best = strongest((best, state))
     return best
 
 
 def _ascended(state: Injected) -> Injected:
     """Return the strongest of the state and the ends of gradient ascents from it on."""
-    nodes, settings = state.nodes, InjectionPgd()
-    domain = domain_of(state.question.threat)
-    free = domain.sign_step(settings.step_size)
+    nodes, domain = state.nodes, domain_of(state.question.threat)
+    free = domain.sign_step(ASCENT.step_size)
     result = state
     for step in (free, _of_same_norms(free, state.features)):
-        features = domain.rounded(nodes.guide.best_features(state.features, step, settings))
+        features = domain.rounded(nodes.guide.best_features(state.features, step, ASCENT))
         result = strongest((result, nodes.asked(features)))
         left = result.margins.numel() - state.value
         if result.value - state.value > LITTLE * left:

@@ -14,6 +14,7 @@ from searched_injections import (
     TARGETS,
     THREAT,
     Hearing,
+    blended,
     left,
     means_of_classes,
     question,
@@ -26,11 +27,12 @@ from torch_geometric.data import Data
 from grb_check.attacks.injection.blended_search import (
     can_search,
     exchanged_links,
+    improve_injections,
     search_injections,
 )
 from grb_check.attacks.injection.pgd import InjectionPgd
-from grb_check.attacks.injection.shared.blends import best_blend
 from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion, LinkedNodes
+from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.threat import Perturbation, Threat, verify
 
 
@@ -119,7 +121,7 @@ def test_agia_exchanges_links_from_there_on() -> None:
         kind(DATASET.num_features, DATASET.num_classes, weight=weight)
         for kind in (LinearModel, Unweighted)
     ]
-    start, _ = best_blend(question(models[0]))
+    start = blended(question(models[0]))
     starts = [LinkedNodes(question(model), start.links).asked(start.features) for model in models]
     exchanged, same = map(exchanged_links, starts)
     assert same is starts[1]
@@ -186,9 +188,26 @@ def test_a_search_starts_from_what_it_is_given() -> None:
     again = search_injections(question(model), by_answers=False, starts=[strong])
     assert left(model, again) <= left(model, strong)
     elsewhere = replace(strong, injected_edges=torch.tensor([[0], [int(DATASET.train[0])]]))
-    fewer = replace(
-        strong, injected_x=strong.injected_x[:1], injected_edges=strong.injected_edges[:, :1]
-    )
     alone = search_injections(question(model), by_answers=False)
-    found = search_injections(question(model), by_answers=False, starts=[elsewhere, fewer])
+    found = search_injections(question(model), by_answers=False, starts=[elsewhere])
     assert torch.equal(found.injected_x, alone.injected_x)
+    assert improve_injections(question(model), [elsewhere]) is None
+
+
+def test_a_given_perturbation_is_improved_with_the_budget_that_it_uses() -> None:
+    """By answers, too; a note says that it holds back."""
+    asked = question(Hearing(lambda degrees: torch.ones_like(degrees)))
+    given = search_injections(asked, by_answers=False)
+    part = replace(
+        given,
+        injected_x=given.injected_x[:3],
+        injected_edges=given.injected_edges[:, given.injected_edges[0] < 3],
+        notes=(),
+    )
+    for start in (given, part):
+        found = improve_injections(asked, [start])
+        assert found is not None
+        verify(found, DATASET.graph, THREAT)
+        assert left(asked.model, found) <= left(asked.model, start)
+        assert found.injected_x.shape == start.injected_x.shape
+        assert any(HELD_BACK in note for note in found.notes) == (start is part)

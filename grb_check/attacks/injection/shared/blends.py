@@ -17,7 +17,6 @@ from grb_check.attacks.injection.shared.injected_nodes import (
     LinkedNodes,
 )
 from grb_check.attacks.injection.shared.links import defective_links, no_links
-from grb_check.attacks.injection.shared.weak_targets import clean_probabilities
 
 TARGET_SHARES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the targets' mean in a blend
 SCALES: Final = (1.0, 2.0, 4.0, 16.0)  # of a blend, in median norms of the data's rows
@@ -51,14 +50,18 @@ BLENDS: Final = tuple(Blend(*both) for both in product(TARGET_SHARES, (*SCALES, 
 
 
 def best_blend(
-    question: InjectionQuestion, blends: Sequence[Blend] = BLENDS
+    question: InjectionQuestion, probabilities: Tensor, blends: Sequence[Blend] = BLENDS
 ) -> tuple[Injected, Blend]:
     """Return the blend to which the model's answer is the worst, and which it is.
 
     Targets are grouped as TDGIA does in a single round.
+
+    Args:
+        question: of the model.
+        probabilities: float [t, c] of the targets' classes on the clean graph.
+        blends: to try.
     """
     graph, threat = question.graph, question.threat
-    probabilities = clean_probabilities(graph, threat, question.model)
     links = defective_links(graph, no_links(), threat, probabilities, threat.injected_nodes)
     nodes = LinkedNodes(question, links)
     rows = _rows(nodes, probabilities, blends)

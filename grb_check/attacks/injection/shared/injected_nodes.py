@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -157,17 +157,21 @@ class Injected:
 
 
 def as_injected(question: InjectionQuestion, perturbation: Perturbation) -> Injected | None:
-    """Return the nodes of a perturbation with the model's answer, and as many as the threat allows.
+    """Return the nodes of a perturbation with the model's answer.
 
-    None if it injects fewer, or links them to other nodes than targets, which these searches do not
-    move.
+    Its budget is what they use. None if they are linked to other nodes than targets, which these
+    searches do not move.
     """
     links, targets = perturbation.injected_edges, question.threat.targets.cpu()
-    enough = perturbation.injected_x.shape[0] == question.threat.injected_nodes
-    if not enough or not links.shape[1] or not bool(torch.isin(links[1], targets).all()):
+    if not links.shape[1] or not bool(torch.isin(links[1], targets).all()):
         return None
+    used = replace(
+        question.threat,
+        injected_nodes=perturbation.injected_x.shape[0],
+        edges_per_injected_node=int(torch.bincount(links[0]).max()),
+    )
     features = perturbation.injected_x.to(question.graph.x)
-    return LinkedNodes(question, links).asked_once(features)
+    return LinkedNodes(replace(question, threat=used), links).asked_once(features)
 
 
 def strongest(states: Iterable[Injected]) -> Injected:

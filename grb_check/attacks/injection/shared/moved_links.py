@@ -14,7 +14,7 @@ from grb_check.attacks.injection.shared.weak_targets import label_groups
 from grb_check.attacks.objectives import margins_of
 
 MOVED: Final = (1.0, 0.5, 0.25, 0.1)  # shares of the spare links
-GATHERED: Final = (0.5, 0.35, 0.2, 0.1, 0.05)  # shares of the links of right targets
+GATHERED: Final = (0.4, 0.2, 0.07)  # shares of the links of right targets
 
 
 def moved_links(state: Injected) -> Injected:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from torch import Tensor
+
 from grb_check.attacks.injection.shared.blends import BLENDS, Blend, best_blend
 from grb_check.attacks.injection.shared.injected_nodes import Injected, InjectionQuestion
 from grb_check.attacks.injection.shared.links import links_per_node
@@ -22,7 +24,7 @@ FEW: Final = tuple(Blend(share, scale) for share in (0.0, 0.4, 0.8) for scale in
 STEPS: Final = (0.6, 0.8, 1.25, 1.6)  # from the best number of links on, or of nodes
 
 
-def held_back(whole: Injected) -> Injected | None:
+def held_back(whole: Injected, probabilities: Tensor) -> Injected | None:
     """Return the best blend with a part of the budget, which is all that its question has.
 
     Fewer links of each node are tried with a few blends, and fewer nodes; then other numbers near
@@ -30,18 +32,19 @@ def held_back(whole: Injected) -> Injected | None:
 
     Args:
         whole: the best blend with the whole budget.
+        probabilities: float [t, c] of the targets' classes on the clean graph.
 
     Returns:
         None if nothing is gained by holding back.
     """
     question, best = whole.question, _Part(whole, None)
     for threat in _smaller(question.threat):
-        best = _stronger(best, replace(question, threat=threat), FEW)
+        best = _stronger(best, replace(question, threat=threat), probabilities, FEW)
     if best.blend is None:
         return None
     for threat in _beside(question.threat, best.state.question.threat):
-        best = _stronger(best, replace(question, threat=threat), (best.blend,))
-    return _stronger(best, best.state.question, BLENDS).state
+        best = _stronger(best, replace(question, threat=threat), probabilities, (best.blend,))
+    return _stronger(best, best.state.question, probabilities, BLENDS).state
 
 
 def notes_on(threat: Threat, used: Threat) -> tuple[str, ...]:
@@ -67,9 +70,11 @@ class _Part(NamedTuple):
     blend: Blend | None
 
 
-def _stronger(best: _Part, question: InjectionQuestion, blends: Sequence[Blend]) -> _Part:
+def _stronger(
+    best: _Part, question: InjectionQuestion, probabilities: Tensor, blends: Sequence[Blend]
+) -> _Part:
     """The stronger of what is best so far and the best of these blends of a question."""
-    state, blend = best_blend(question, blends)
+    state, blend = best_blend(question, probabilities, blends)
     return _Part(state, blend) if state.value > best.state.value else best
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from searched_injections import DATASET, THREAT, class_model, question
 
@@ -29,7 +31,7 @@ def test_a_plain_call_gives_the_same_answer() -> None:
     assert torch.equal(THREAT.targets[often.ends], nodes.links[1])
 
 
-def test_a_perturbation_is_a_state_if_it_has_all_nodes_and_links_to_targets() -> None:
+def test_a_perturbation_is_a_state_if_its_nodes_are_linked_to_targets() -> None:
     nodes = linked()
     given = Perturbation(injected_x=features(0), injected_edges=nodes.links)
     verify(given, DATASET.graph, THREAT)
@@ -41,9 +43,18 @@ def test_a_perturbation_is_a_state_if_it_has_all_nodes_and_links_to_targets() ->
     ]
     elsewhere = nodes.links.clone()
     elsewhere[1, 0] = others[0]
-    for injected_x, links in ((features(0)[:-1], nodes.links), (features(0), elsewhere)):
-        few = Perturbation(injected_x=injected_x, injected_edges=links)
-        assert as_injected(nodes.question, few) is None
+    assert as_injected(nodes.question, replace(given, injected_edges=elsewhere)) is None
+
+
+def test_the_budget_of_a_perturbation_is_what_it_uses() -> None:
+    nodes = linked()
+    few = nodes.links[:, (nodes.links[0] < 2)][:, :-2]
+    state = as_injected(
+        nodes.question, Perturbation(injected_x=features(0)[:2], injected_edges=few)
+    )
+    assert state is not None
+    used = state.question.threat
+    assert (used.injected_nodes, used.edges_per_injected_node) == (2, 5)
 
 
 def test_the_strongest_state_has_the_largest_value() -> None:

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from searched_injections import THREAT, Hearing, class_model, question
+from searched_injections import THREAT, Hearing, blended, class_model, question
 
 from grb_check.attacks.injection.shared import moved_links as module
-from grb_check.attacks.injection.shared.blends import best_blend
 from grb_check.attacks.injection.shared.moved_links import moved_links
 
 
@@ -19,7 +18,7 @@ def test_links_move_from_lost_targets_to_right_ones_of_the_same_label(
     """Every target that was lost keeps a link, and no node has two links to one target."""
     monkeypatch.setattr(module, "MOVED", (1.0,))
     monkeypatch.setattr(module, "GATHERED", ())
-    before, _ = best_blend(question(class_model(), replace(THREAT, injected_nodes=10)))
+    before = blended(question(class_model(), replace(THREAT, injected_nodes=10)))
     after = moved_links(before)
     moved = before.ends != after.ends
     assert moved.any()
@@ -35,7 +34,7 @@ def test_links_are_dropped_where_that_is_stronger() -> None:
     threat = replace(
         THREAT, targets=THREAT.targets[:12], injected_nodes=3, edges_per_injected_node=12
     )
-    before, _ = best_blend(question(model, threat))
+    before = blended(question(model, threat))
     assert before.share_right
     after = moved_links(before)
     assert after.links.shape[1] < before.links.shape[1]
@@ -47,7 +46,7 @@ def test_links_are_dropped_where_that_is_stronger() -> None:
 def test_links_of_targets_that_stay_right_gather_at_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only to lost ones would a link be spare."""
     monkeypatch.setattr(module, "MOVED", ())
-    before, _ = best_blend(question(class_model(), replace(THREAT, injected_nodes=3)))
+    before = blended(question(class_model(), replace(THREAT, injected_nodes=3)))
     after = moved_links(before)
     moved = before.ends != after.ends
     assert after.value > before.value
