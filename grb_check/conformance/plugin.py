@@ -23,10 +23,12 @@ SUITE: Final = "conformance"
 _SETTINGS: Final = pytest.StashKey["RunSettings"]()
 
 
+@pytest.hookimpl(optionalhook=True)  # without grb_check nobody knows it: `-p no:grb_check`
 def pytest_grb_register(registry: Registry) -> None:
     registry.suite(SUITE, datasets=["synthetic-cora"], difficulties=["full"], attacks=[], repeats=1)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_grb_settings(settings: RunSettings, config: pytest.Config) -> None:
     config.stash[_SETTINGS] = settings
     if settings.suite == SUITE:
