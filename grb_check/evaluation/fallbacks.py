@@ -133,9 +133,7 @@ def from_blends(
     """
     if not starts_from_blends(trial):
         return None
-    ways = f"{by_answers}, {imitated}, {trial.seed if imitated else ''}"
-    given = tuple(digest(start.tensors()) for start in starts)
-    key = (trial.case.difficulty, describe_threat(trial.threat), ways, *given)
+    key = _key(trial, f"{by_answers}, {imitated}, {trial.seed if imitated else ''}", starts)
     if key not in model.blended:
         model.blended[key] = _search_blends(trial, model, by_answers, imitated, starts)
     return model.blended[key]
@@ -169,6 +167,15 @@ def improved(
     """
     if not starts_from_blends(trial):
         return None
+    key = _key(trial, "improved", starts)
+    if key not in model.blended:
+        model.blended[key] = _improve(trial, model, starts)
+    return model.blended[key]
+
+
+def _improve(
+    trial: Trial, model: TrainedModel, starts: Sequence[Perturbation]
+) -> Perturbation | None:
     question = _question(trial, model, model.victim)
     given = [to_units(trial.threat, start) for start in starts]
     try:
@@ -177,6 +184,12 @@ def improved(
     except ModelError:
         return None
     return None if result is None else _verified(trial, result)
+
+
+def _key(trial: Trial, ways: str, starts: Sequence[Perturbation]) -> tuple[str, ...]:
+    """The key of what is found in these ways from these perturbations on, for all attacks."""
+    given = (digest(start.tensors()) for start in starts)
+    return trial.case.difficulty, describe_threat(trial.threat), ways, *given
 
 
 def _question(trial: Trial, model: TrainedModel, guide: DifferentiableModel) -> InjectionQuestion:

@@ -31,8 +31,8 @@ class TrainedModel:
             or if there is no factory that makes it again.
         missing_gradients: share of sampled targets without a gradient, and an error, by what the
             gradient is taken of; `white_box` measures it once for each model and keeps it here.
-        blended: what `fallbacks.from_blends` found, if anything, by threat; the same for all
-            attacks.
+        blended: what `fallbacks.from_blends` and `improved` found, if anything, by threat and
+            starts; the same for all attacks.
         opened: the same model without what stops its gradients, see `open_gradients`, if any.
     """
 

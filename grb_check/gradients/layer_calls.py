@@ -27,14 +27,14 @@ class LayerCall:
         x: float [N, a], the features that it was called with, its first argument.
         edge_index: int64 [2, e].
         others: its other arguments, by name.
-        first: name of the first argument.
+        argument: name of the first argument.
     """
 
     layer: nn.Module
     x: Tensor
     edge_index: Tensor
     others: Mapping[str, object]
-    first: str = "x"
+    argument: str = "x"
 
     @property
     def edge_weight(self) -> Tensor | None:
@@ -43,7 +43,7 @@ class LayerCall:
 
     def repeated(self, x: Tensor) -> Tensor:
         """Return what the layer makes of other features float [N, b]."""
-        given = {self.first: x, "edge_index": self.edge_index, **self.others}
+        given = {self.argument: x, "edge_index": self.edge_index, **self.others}
         return cast(Tensor, self.layer(**given))
 
 
@@ -107,10 +107,10 @@ def _recorded(
 
 def recorded_call(
     part: nn.Module, forward: Callable[[], object]
-) -> tuple[LayerCall | None, Tensor | None]:
-    """Return the only call of a part of a module, and its output; None for what is not understood.
+) -> tuple[LayerCall, Tensor] | None:
+    """Return the call of a part of a module, and its output.
 
-    The output is one row for each of the call's features.
+    None if it is not called once, with features and edges, or does not return a tensor.
     """
     calls: list[LayerCall | None] = []
     outputs: list[object] = []
@@ -124,10 +124,9 @@ def recorded_call(
 
     with _forwards({part: recording}):
         forward()
-    output = outputs[0] if len(outputs) == 1 else None
-    if not isinstance(output, Tensor) or calls[0] is None:
-        return None, None
-    return calls[0], output
+    if len(calls) != 1 or calls[0] is None or not isinstance(outputs[0], Tensor):
+        return None
+    return calls[0], outputs[0]
 
 
 def replayed(
@@ -240,14 +239,14 @@ def _call(layer: nn.Module, *args: object, **kwargs: object) -> LayerCall | None
     except TypeError:
         return None
     names = list(given)
-    first = names[1] if len(names) > 1 else ""
+    argument = names[1] if len(names) > 1 else ""
     others = {name: given[name] for name in names[2:] if name != "edge_index"}
-    x, edge_index = given.get(first), given.get("edge_index")
+    x, edge_index = given.get(argument), given.get("edge_index")
     if not isinstance(x, Tensor) or not isinstance(edge_index, Tensor):
         return None
     if x.dim() != 2 or edge_index.layout is not torch.strided or edge_index.dim() != 2:
         return None
-    return LayerCall(layer, x, edge_index, others, first)
+    return LayerCall(layer, x, edge_index, others, argument)
 
 
 @contextmanager

@@ -74,9 +74,9 @@ def _propagation(
     layers = set(layers_of(module))
     holding = [part for part in module.modules() if layers and layers <= set(layers_of(part))]
     for part in reversed(holding[1:]):  # the first is the module
-        call, output = recorded_call(part, forward)
-        if call is not None and output is not None and output.shape == call.x.shape:
-            return call, output
+        recorded = recorded_call(part, forward)
+        if recorded is not None and recorded[1].shape == recorded[0].x.shape:
+            return recorded
     return None
 
 

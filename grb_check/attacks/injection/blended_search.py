@@ -52,7 +52,7 @@ EXCHANGE: Final = InjectionAgia(exchanges=20, link_step=0.15, feature_step=0.1, 
 ROUNDS: Final = 8
 LEAST_GAIN: Final = 0.005  # of the targets, which a round has to gain
 FEW_RIGHT: Final = 0.05  # of the targets, of which no attacker who holds back can make more
-BEHIND: Final = 0.1  # of the targets, which what follows on the first ascent hardly gains
+BEHIND: Final = 0.1  # of the targets, more than a search usually gains after its first ascent
 LITTLE: Final = 0.1  # of the targets that are left, which an ascent has to gain
 STEPS: Final = 10  # of `answered_steps` in each round
 FIRST_STEP: Final = 0.1  # of half the range

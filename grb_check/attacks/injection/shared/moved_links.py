@@ -53,9 +53,9 @@ def _gathered(state: Injected) -> Injected:
     tried = [state]
     for share in GATHERED:
         given = order[: int(share * order.numel())]
-        takers = margins <= 0
-        takers[ends[given]] = False
-        tried.append(_asked(state, _sent(state, given, takers)))
+        receivers = margins <= 0
+        receivers[ends[given]] = False
+        tried.append(_asked(state, _sent(state, given, receivers)))
     return strongest(tried)
 
 
@@ -97,29 +97,29 @@ def _sent_to_right(state: Injected, spare: Tensor) -> Tensor:
     return _sent(state, spare, _margins(state) <= 0)
 
 
-def _sent(state: Injected, some: Tensor, takers: Tensor) -> Tensor:
+def _sent(state: Injected, some: Tensor, receivers: Tensor) -> Tensor:
     """Return `injected_edges` with some links at other targets.
 
-    They go to those takers that are nearest to being lost, of the label that the injected node is
-    made for. A link that the node would then have twice stays where it is.
+    They go to the receivers nearest to being lost, of the label that the injected node is made for.
+    A link that the node would then have twice stays where it is.
 
     Args:
         state: whose links they are.
-        some: int64 [s], links at targets that are no takers.
-        takers: bool [t].
+        some: int64 [s], links at targets that are no receivers.
+        receivers: bool [t].
     """
     labels, ends, margins = state.question.labels.cpu(), state.ends.cpu().clone(), _margins(state)
     groups = label_groups(state.logits.softmax(1).cpu(), labels)
     made_for = _made_for(state, labels)[some]
-    for label in torch.unique(labels[takers]).tolist():
+    for label in torch.unique(labels[receivers]).tolist():
         links = some[made_for == label]
         links = links[groups[ends[links]].argsort(stable=True)]
-        targets = (takers & (labels == label)).nonzero().squeeze(1)
+        targets = (receivers & (labels == label)).nonzero().squeeze(1)
         targets = targets[margins[targets].argsort(descending=True, stable=True)][: links.numel()]
         targets = targets[groups[targets].argsort(stable=True)]
         rank = torch.arange(links.numel())
         ends[links] = targets[rank * targets.numel() // max(links.numel(), 1)]
-    ends = _without_repeats(state.links[0], state.ends.cpu(), ends, takers.numel())
+    ends = _without_repeats(state.links[0], state.ends.cpu(), ends, receivers.numel())
     return torch.stack([state.links[0], state.question.threat.targets.cpu()[ends]])
 
 
