@@ -110,6 +110,11 @@ class Measurement:
     perturbation: str = ""
 
 
+def learned(clean: float, majority: float) -> bool:
+    """Return whether a clean accuracy is not near that of the majority class, both in [0, 1]."""
+    return clean >= majority + LEARNED * (1 - majority)
+
+
 def _farthest(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the finding of each name that is farthest from its limit, by name."""
     result = sorted(
@@ -227,8 +232,7 @@ class Outcome:
 
         One that has learned nothing has nothing to lose: no limit is made of it.
         """
-        least = self.majority + LEARNED * (1 - self.majority)
-        return statistics.fmean(self.references[reference].clean) >= least
+        return learned(statistics.fmean(self.references[reference].clean), self.majority)
 
     @property
     def unlearned(self) -> tuple[str, ...]:

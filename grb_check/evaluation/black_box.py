@@ -9,7 +9,7 @@ from grb_check.cases.repeat_results import RepeatResult
 from grb_check.evaluation.perturbations import on_surrogates
 from grb_check.evaluation.references import black_box_references
 from grb_check.evaluation.results import measured
-from grb_check.evaluation.scores import right_after
+from grb_check.evaluation.scores import scores_after
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 
@@ -31,6 +31,6 @@ def black_box(
         BudgetError: the attack did more than its threat allows.
     """
     perturbation, from_store = on_surrogates(trial)
-    after = right_after(trial, victim, perturbation)
+    scores = scores_after(trial, victim, perturbation)
     references = black_box_references(trial, perturbation, kinds)
-    return measured(trial, victim, perturbation, from_store, after, references)
+    return measured(trial, victim, perturbation, from_store, scores, references)

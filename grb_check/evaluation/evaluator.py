@@ -19,6 +19,7 @@ from grb_check.datasets.metric import why_balanced
 from grb_check.evaluation.dataset_cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.packed import check_pack
+from grb_check.evaluation.references import any_learned
 from grb_check.evaluation.repeats import Progress, measure_repeat, reference_scores, trial_of
 from grb_check.evaluation.results import facts_of
 from grb_check.evaluation.surrogates import first_on, references_on
@@ -156,7 +157,10 @@ class Evaluator:
             )
 
     def references(self, source: datasets.Source, case: Case, result: RepeatResult) -> RepeatResult:
-        """Return a result of `repeat` with the scores of all references."""
+        """Return a result of `repeat` with the scores of all references.
+
+        Those that it lacks are not attacked where no undefended one has learned the data.
+        """
         measured = result.measurement
         trial = self.trial(source, case, measured.seed)
         dataset = trial.harness.dataset
@@ -168,6 +172,8 @@ class Evaluator:
             restored(),
             self._progress(f"{case.id}: references of the default limit"),
         ):
+            if missing and not any_learned(trial, kinds):
+                missing = []
             scores = reference_scores(trial, result.methods, missing)
         known = {**measured.references, **scores}
         references = {kind: known[kind] for kind in kinds if kind in known}

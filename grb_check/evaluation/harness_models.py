@@ -13,7 +13,7 @@ from grb_check.cases.target_weights import balanced_weights
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.datasets.source import Metric
 from grb_check.errors import DataError
-from grb_check.evaluation.surrogates import from_arrays, recipe, surrogate, to_arrays
+from grb_check.evaluation.surrogates import from_arrays, kinds_for, recipe, surrogate, to_arrays
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.gradients.rescaled import AnyVictim
 from grb_check.store.pack import Pack
@@ -69,6 +69,10 @@ class HarnessModels:
     def surrogate(self, kind: str) -> TrainedModel:
         """The surrogate of a kind: one for all repeats, as in GRB."""
         return self._get(kind, surrogate_seed())
+
+    def surrogates_of(self, attack: object) -> list[TrainedModel]:
+        """The surrogates that an attack is made on, see `kinds_for`."""
+        return [self.surrogate(kind) for kind in kinds_for(attack)]
 
     def reference(self, kind: str, repeat: int) -> TrainedModel:
         """A model that the gate compares with in this repeat; never the surrogate.

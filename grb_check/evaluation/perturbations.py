@@ -13,7 +13,6 @@ from grb_check.attacks.graph_sets.attacks import perturb
 from grb_check.attacks.modification.shared.edge_set import mask_of
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.registry import describe
 from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.attacks.user_attacks import UserAttack
@@ -25,7 +24,7 @@ from grb_check.evaluation.store_keys import (
     perturbation_key,
     request_of,
 )
-from grb_check.evaluation.surrogates import Ensemble, kinds_for
+from grb_check.evaluation.surrogates import Ensemble
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.unit_space import (
@@ -52,10 +51,9 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
     pack = pack_of(trial)
     if pack is not None:
         return _from_pack(pack, trial), True
-    description = describe(trial.attack)
-    if description is None:
+    key = perturbation_key(trial)
+    if key is None:
         return attack_surrogates(trial), False
-    key = perturbation_key(trial, description)
     with harness_models.store.lock(key):
         stored = harness_models.store.load_perturbation(key)
         if stored is not None:
@@ -83,7 +81,7 @@ def _from_pack(pack: Pack, trial: Trial) -> Perturbation:
 def attack_surrogates(trial: Trial) -> Perturbation:
     """Make a black-box perturbation, whatever the store and packs have."""
     dataset = trial.harness.dataset
-    surrogates = [trial.harness.surrogate(kind) for kind in kinds_for(trial.attack)]
+    surrogates = trial.harness.surrogates_of(trial.attack)
     if len(surrogates) == 1:
         view = _view(trial, surrogates[0].predicted, dataset.labelled)
         return _attack(trial, surrogates[0].victim, view)

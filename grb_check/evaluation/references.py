@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from grb_check.attacks.threat import Perturbation
-from grb_check.cases.outcomes import Scores
-from grb_check.evaluation.scores import Right, right_after, right_before, scores
+from grb_check.cases.outcomes import UNDEFENDED, Scores, learned
+from grb_check.evaluation.results import facts_of
+from grb_check.evaluation.scores import Right, left, right_after, right_before, scores
 from grb_check.evaluation.store_keys import black_box_reference_key
 from grb_check.evaluation.trial import Trial
 
@@ -18,6 +19,20 @@ def black_box_references(
 ) -> dict[str, Scores]:
     """Scores of the references of this repeat under the perturbation, by kind; stored."""
     return {kind: _reference_scores(trial, perturbation, kind) for kind in kinds}
+
+
+def any_learned(trial: Trial, kinds: Sequence[str]) -> bool:
+    """Return whether an undefended reference of these kinds has learned the data in this repeat.
+
+    Trains them at their first use, and attacks none.
+    """
+    majority = facts_of(trial).majority
+    clean = (
+        left(trial, right_before(trial, trial.harness.reference(kind, trial.seed)))
+        for kind in kinds
+        if kind in UNDEFENDED
+    )
+    return any(learned(accuracy, majority) for accuracy in clean)
 
 
 def _reference_scores(trial: Trial, perturbation: Perturbation, kind: str) -> Scores:

@@ -13,7 +13,6 @@ from grb_check.datasets.dataset import digest
 from grb_check.datasets.metric import largest_class
 from grb_check.evaluation.changes import edges_of_attacks
 from grb_check.evaluation.diagnostics import budget_unused
-from grb_check.evaluation.scores import Right, right_before, scores
 from grb_check.evaluation.shipped import shipped_references
 from grb_check.evaluation.store_keys import (
     describe_threat,
@@ -30,7 +29,7 @@ def measured(
     victim: TrainedModel,
     perturbation: Perturbation,
     from_store: bool,
-    after: Right,
+    victim_scores: Scores,
     references: Mapping[str, Scores],
     *,
     method: Method = "black-box",
@@ -46,7 +45,7 @@ def measured(
         victim: the model under test.
         perturbation: applied to it.
         from_store: whether the store had the perturbation.
-        after: targets that the victim classifies correctly on the attacked graph, bool [t].
+        victim_scores: of the victim, without and with it.
         references: scores of the references.
         method: source of the perturbation, see `Measurement`.
         methods: tried on the victim itself, see `RepeatResult`.
@@ -59,7 +58,7 @@ def measured(
     """
     measurement = Measurement(
         seed=trial.seed,
-        victim=scores(trial, right_before(trial, victim), after),
+        victim=victim_scores,
         references=references,
         spent=spent(perturbation),
         from_store=from_store,

@@ -31,6 +31,11 @@ def right_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -
     return _right(trial, predicted_after(model, dataset.graph, perturbation, targets, trial.seed))
 
 
+def scores_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> Scores:
+    """Scores of a model on the clean graph and after the attack."""
+    return scores(trial, right_before(trial, model), right_after(trial, model, perturbation))
+
+
 def scores(trial: Trial, before: Right, after: Right) -> Scores:
     """Scores of a model from the targets that it classifies correctly before and after."""
     sides = [np.packbits(side).tobytes() for side in (before, after)]

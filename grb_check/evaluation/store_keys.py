@@ -22,19 +22,22 @@ PROTOCOL: Final = 2
 ATTACK_SEEDS: Final = 5  # of black-box perturbations; later repeats have the same again
 
 
-def perturbation_key(trial: Trial, description: str) -> str:
-    """Return the key of a black-box perturbation.
+def perturbation_key(trial: Trial) -> str | None:
+    """Return the key of a black-box perturbation that is made here.
+
+    None for an attack without a version, see `registry.describe`: nothing of it is stored.
 
     Args:
         trial: with the seed of the perturbation.
-        description: of the attack, see `registry.describe`.
     """
-    harness = trial.harness
+    harness, description = trial.harness, describe(trial.attack)
+    if description is None:
+        return None
     return harness.store.key(
         kind="perturbation",
         protocol=PROTOCOL,
         dataset=harness.fingerprint,
-        surrogate=surrogate_source(trial),
+        surrogate=surrogate_recipes(trial),
         surrogate_seed=surrogate_seed(),
         attack=description,
         threat=describe_threat(trial.threat),
@@ -65,14 +68,14 @@ def white_box_reference_key(trial: Trial, kind: str, description: str, methods: 
         description: of the attack, see `description_of`.
         methods: tried on the victim, with the version of the search by answers.
     """
-    harness = trial.harness
+    harness, pack = trial.harness, pack_of(trial)
     return harness.store.key(
         kind="white-box reference, or transferred",
         protocol=PROTOCOL,
         methods=methods,
         dataset=harness.fingerprint,
         recipe=harness.recipe(kind),
-        surrogate=surrogate_source(trial),
+        surrogate=surrogate_recipes(trial) if pack is None else f"pack {pack.digest}",
         surrogate_seed=surrogate_seed(),
         attack=description,
         threat=describe_threat(trial.threat),
@@ -132,12 +135,9 @@ def request_of(trial: Trial) -> PerturbationRequest:
     )
 
 
-def surrogate_source(trial: Trial) -> str:
-    """Return the source of the black-box perturbations of a trial, as a part of store keys."""
-    harness_models, pack = trial.harness, pack_of(trial)
-    if pack is not None:
-        return f"pack {pack.digest}"
-    return "; ".join(harness_models.recipe(kind) for kind in kinds_for(trial.attack))
+def surrogate_recipes(trial: Trial) -> str:
+    """Return what determines the surrogates of a trial, as a part of store keys."""
+    return "; ".join(trial.harness.recipe(kind) for kind in kinds_for(trial.attack))
 
 
 def describe_threat(threat: Threat) -> str:

@@ -88,7 +88,7 @@ def white_box(
         victim,
         chosen.perturbation,
         chosen.from_store,
-        chosen.right,
+        scores(trial, right_before(trial, victim), chosen.right),
         white_box_references(trial, transferred, methods, kinds),
         method=method,
         methods=methods,

@@ -214,7 +214,7 @@ class Measuring:
     def _with_references(
         self, case: Case, results: Sequence[RepeatResult], on: ModelOnDataset | None
     ) -> list[RepeatResult]:
-        """Results with the scores of all references."""
+        """Results with the scores of all references, or of those that every repeat has."""
         calls = []
         for result in results:
             task = self._task(steps.references, (case,), result.measurement.seed, len(results), on)
@@ -222,9 +222,17 @@ class Measuring:
             calls.append(self.calls.submit(replace(task, given={case: lean})))
         with self._cleared():
             full = [_raised(self._wait(call).values[case]) for call in calls]
+        measured = [one.measurement.references for one in full]
+        names = [name for name in measured[0] if all(name in of_one for of_one in measured)]
         return [
-            replace(one, perturbation=result.perturbation)
-            for one, result in zip(full, results, strict=True)
+            replace(
+                one,
+                measurement=replace(
+                    one.measurement, references={name: references[name] for name in names}
+                ),
+                perturbation=result.perturbation,
+            )
+            for one, result, references in zip(full, results, measured, strict=True)
         ]
 
     @property

@@ -25,7 +25,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import outcome_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError, ModelError, StoreWarning, UsageError
-from grb_check.evaluation import harness_models, repeats, white_box
+from grb_check.evaluation import harness_models, references, repeats, white_box
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gat import GAT
@@ -353,3 +353,18 @@ def test_references_that_are_added_later_are_as_those_of_the_first_time(
     assert [*first.measurement.references] == ["gcn", "mlp"]
     assert figures(outcome_of(case, subject.name, [later])) == figures(at_once)[1:]
     assert later.perturbation == first.perturbation
+
+
+@pytest.mark.parametrize(("learned", "kinds"), [(True, 5), (False, 2)])
+def test_references_that_are_added_later_are_attacked_where_one_has_learned(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, learned: bool, kinds: int
+) -> None:
+    """Data that none learns cost four trainings, and no attack."""
+    source, subject = datasets.find(str(tiny)), as_subject(untrained())
+    case = Case("tiny", "full", "injection", "rnd")
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    first = evaluator.repeat(subject, source, case, 0, repeats=1)
+    monkeypatch.setattr(references, "learned", lambda *_: learned)
+    later = evaluator.references(source, case, first)
+    assert len(first.measurement.references) == 2
+    assert len(later.measurement.references) == kinds

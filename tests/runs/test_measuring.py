@@ -165,6 +165,29 @@ def test_a_case_in_doubt_is_measured_beside_all_references_and_then_again() -> N
     assert enough.results[-1].perturbation == b"pgd"
 
 
+class BesideSome(Imitation):
+    """The first repeat alone has another reference."""
+
+    def submit(self, task: Task) -> Pending:
+        if task.step is not references:
+            return super().submit(task)
+        values: dict[Case, RepeatResult] = {}
+        for case, result in task.given.items():
+            measured = result.measurement
+            more = {"gat": measured.victim} if task.seed == 0 else {}
+            measured = replace(measured, references={**measured.references, **more})
+            values[case] = replace(result, measurement=measured)
+        return Known(Answer(values=values, device="cpu", environment={"threads": "1"}))
+
+
+def test_a_reference_that_a_repeat_lacks_is_of_no_repeat() -> None:
+    """As where the others had learned the data in a part of the repeats."""
+    first = measuring(BesideSome()).result(PGD, "m", 2)
+    assert first.further is not None
+    beside_all = first.further()
+    assert [[*row.references] for row in beside_all.outcome.repeats] == [["gcn"], ["gcn"]]
+
+
 def of_models(*refused: str) -> tuple[Measuring, Imitation, tuple[Case, Case]]:
     """Two models, some of which are refused when they are checked."""
     calls = Imitation(refused=refused)
