@@ -1,7 +1,8 @@
 """Efficiency of the plan of a run on recorded durations, without running anything.
 
-`plan` divides the run, and each worker takes the next part when it is free. Useful work is each
-case once and one training for each victim; a second training of a victim that was divided is not.
+`timed_parts` divides the run, and each worker takes the next part when it is free. Useful work is
+each case once and one training for each victim; a second training of a victim that was divided is
+not.
 The efficiency is useful work / (workers x time until the last part ends). `bound` is what no plan
 can exceed: no run is shorter than its longest case with its training.
 
@@ -22,7 +23,7 @@ from benchmarks.scheduling.record import TRAINING, read
 from grb_check.attacks.names import WORST
 from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.suites import SUITES
-from grb_check.runs.schedule import TimedPart, end, plan
+from grb_check.runs.schedule import TimedPart, end, timed_parts
 
 FILE: Final = Path(__file__).parent / "durations.jsonl"
 RUNS: Final = (
@@ -91,7 +92,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
                     for known in ("known", "unknown"):
                         known_seconds = truth.cases if known == "known" else {}
                         simulated = simulate(
-                            cases, truth, plan(cases, known_seconds, workers), workers
+                            cases, truth, timed_parts(cases, known_seconds, workers), workers
                         )
                         yield {
                             "datasets": ", ".join(dataset_name[10:] for dataset_name in datasets),

@@ -29,7 +29,7 @@ class Shard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardPlan:
+class RunCases:
     """The cases of the whole run, and those of this shard.
 
     Attributes:
@@ -63,7 +63,7 @@ def parse_shard(text: str) -> Shard:
     return Shard(int(match[1]), int(match[2]))
 
 
-def plan(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float]) -> ShardPlan:
+def divide(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float]) -> RunCases:
     """Return the cases that this shard of a run has to run.
 
     Args:
@@ -72,10 +72,10 @@ def plan(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float
         seconds: durations of cases by id; see `cut`.
     """
     if shard is None:
-        return ShardPlan(cases=tuple(cases), part=tuple(cases))
+        return RunCases(cases=tuple(cases), part=tuple(cases))
     shares = cut([case.id for case in cases], seconds, shard.count)
     mine = set(shares[shard.index - 1])
-    return ShardPlan(
+    return RunCases(
         cases=tuple(cases),
         part=tuple(case for case in cases if case.id in mine),
         shard=shard,

@@ -86,17 +86,17 @@ def merge(
     shards.check_alike(parts)
     notes = _differences(parts, allowed=allow_different)
     rows = shards.joined_rows(parts)
-    plan = shards.joined_plan(parts, rows)
-    missing = shards.joined_missing(parts, rows, plan)
+    run_cases = shards.joined_cases(parts, rows)
+    missing = shards.joined_missing(parts, rows, run_cases)
     settings = replace(parts[0].record.settings, models=shards.joined_models(parts))
-    boards = boards_of(settings, plan.cases)
+    boards = boards_of(settings, run_cases.cases)
     _check_boards(boards, rows)
     finished = finish(
         EndedRun(
             settings=settings,
             cases=rows,
             missing=missing,
-            plan=plan,
+            run_cases=run_cases,
             environment=shards.joined_environment(parts),
             boards=boards,
             baseline=baseline,
@@ -198,7 +198,7 @@ def _of_revision(
         revision=about.path,
         same=base.same,
         failures=failures,
-        planned=about.tests,
+        run_size=about.tests,
         first=parts[0].record.settings.repeats,
     )
 

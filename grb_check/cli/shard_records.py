@@ -11,7 +11,7 @@ import msgspec
 
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of, is_node_id
-from grb_check.cases.shards import ShardPlan
+from grb_check.cases.shards import RunCases
 from grb_check.errors import UsageError, count
 from grb_check.reports.record import Definition, RunRecord
 from grb_check.settings.model_specs import ModelSpec
@@ -71,8 +71,8 @@ def joined_rows(parts: Sequence[PartRecord]) -> list[CaseRecord]:
     return sorted(joined, key=lambda row: (row.case.order, row.node_id))
 
 
-def joined_plan(parts: Sequence[PartRecord], rows: Sequence[CaseRecord]) -> ShardPlan:
-    """Return the plan of the whole run.
+def joined_cases(parts: Sequence[PartRecord], rows: Sequence[CaseRecord]) -> RunCases:
+    """Return the cases of the whole run.
 
     A case that one part left out and another one ran counts as run.
     """
@@ -80,7 +80,7 @@ def joined_plan(parts: Sequence[PartRecord], rows: Sequence[CaseRecord]) -> Shar
     left_out = {case_id for part in parts for case_id in part.record.deselected} - reported
     named = (case_of(row.node_id) for row in parts[0].record.planned)
     planned = tuple(case for case in named if case is not None)
-    return ShardPlan(
+    return RunCases(
         cases=planned,
         part=planned,
         deselected=tuple(case.id for case in planned if case.id in left_out),
@@ -88,11 +88,11 @@ def joined_plan(parts: Sequence[PartRecord], rows: Sequence[CaseRecord]) -> Shar
 
 
 def joined_missing(
-    parts: Sequence[PartRecord], rows: Sequence[CaseRecord], plan: ShardPlan
+    parts: Sequence[PartRecord], rows: Sequence[CaseRecord], run_cases: RunCases
 ) -> list[str]:
     """Return node ids of the cases on which no part has a verdict."""
     lost = {node_id for part in parts for node_id in part.record.missing}
-    known = {row.case.id for row in rows} | set(plan.deselected)
+    known = {row.case.id for row in rows} | set(run_cases.deselected)
     never = (row.node_id for row in parts[0].record.planned if row.id not in known)
     return sorted(lost | set(never))
 

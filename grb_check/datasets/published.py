@@ -152,10 +152,10 @@ def _split_sizes(dataset: Dataset, is_published: bool) -> list[PublishedFigure]:
     parts = {"train": dataset.train, "val": dataset.val, **dataset.test}
     figures = []
     for part, share in shares.items():
-        result, planned = parts[part].numel(), int(nodes * share)
+        result, published_size = parts[part].numel(), int(nodes * share)
         slack = 4 if part == "val" else 1  # the remainder of all other parts
-        agrees = not is_published or abs(result - planned) <= slack
-        expected = f"{planned:,}" if is_published else ""
+        agrees = not is_published or abs(result - published_size) <= slack
+        expected = f"{published_size:,}" if is_published else ""
         figures.append(
             PublishedFigure(
                 name=f"{part} nodes", actual=f"{result:,}", expected=expected, agrees=agrees

@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from grb_check.cases.case_record import CaseRecord, Name, RecordPart
 from grb_check.cases.node_ids import node_id_of
-from grb_check.cases.shards import MOST_SHARDS, ShardPlan
+from grb_check.cases.shards import MOST_SHARDS, RunCases
 from grb_check.files.text import fit_all
 from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import ALPHA, Baseline
@@ -158,7 +158,7 @@ def record_of(
     cases: Sequence[CaseRecord],
     *,
     missing: Sequence[str],
-    plan: ShardPlan,
+    run_cases: RunCases,
     boards: Boards,
     baseline: BaselineResult | None,
     environment: Mapping[str, str],
@@ -173,7 +173,7 @@ def record_of(
         settings: in force.
         cases: that came back, in the order of reports.
         missing: node ids of cases that were to run and got no verdict.
-        plan: of the run, with what pytest left out of it.
+        run_cases: of the run, with what pytest left out of it.
         boards: to rank on.
         baseline: the comparison with it; None if the run has no baseline.
         environment: versions, see `environment_of`.
@@ -188,9 +188,11 @@ def record_of(
         cases=tuple(cases),
         baseline=None if baseline is None else _baseline(baseline),
         missing=tuple(missing),
-        planned=tuple(PlannedCase(id=case.id, node_id=node_id_of(case)) for case in plan.cases),
-        deselected=plan.deselected,
-        shard=_shard(plan),
+        planned=tuple(
+            PlannedCase(id=case.id, node_id=node_id_of(case)) for case in run_cases.cases
+        ),
+        deselected=run_cases.deselected,
+        shard=_shard(run_cases),
         ranks=ranks_of(cases, missing, boards, settings.gate),
         notes=tuple(notes),
         definitions=dict(definitions),
@@ -249,7 +251,9 @@ def _base(baseline: Baseline) -> BaseRecord:
     )
 
 
-def _shard(plan: ShardPlan) -> ShardRecord | None:
-    if plan.shard is None:
+def _shard(run_cases: RunCases) -> ShardRecord | None:
+    if run_cases.shard is None:
         return None
-    return ShardRecord(index=plan.shard.index, count=plan.shard.count, plan=plan.digest)
+    return ShardRecord(
+        index=run_cases.shard.index, count=run_cases.shard.count, plan=run_cases.digest
+    )

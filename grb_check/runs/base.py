@@ -96,7 +96,7 @@ class BaseSide:
         self._measuring: Measuring | None = None
 
     def baseline(
-        self, inputs: Inputs, cases: Sequence[BaseCase], known: Mapping[str, str], planned: int
+        self, inputs: Inputs, cases: Sequence[BaseCase], known: Mapping[str, str], run_size: int
     ) -> Baseline:
         """Return what the models leave in these cases.
 
@@ -104,7 +104,7 @@ class BaseSide:
             inputs: of the run.
             cases: to measure.
             known: environment of the run, see `measured_with`, and fingerprints of its datasets.
-            planned: number of cases of the whole run.
+            run_size: number of cases of the whole run.
 
         Raises:
             UsageError: the base cannot be measured, or would be the same as the working tree.
@@ -126,7 +126,7 @@ class BaseSide:
             same=self._same,
             stored=self._measuring is None and bool(entries),
             failures=failures,
-            planned=planned,
+            run_size=run_size,
             first=self._settings.repeats,
         )
 
@@ -269,7 +269,7 @@ def _group(
         for wanted in cases:
             repeats[wanted.case] = max(repeats.get(wanted.case, 0), wanted.repeats)
         measuring.check(repeats, max(repeats.values()))
-        measuring.plan(repeats, {})
+        measuring.submit_all(repeats, {})
         for wanted in cases:
             key = wanted.test or f"{model.label}@{replace(wanted.case, model='').id}"
             outcome = measuring.result(wanted.case, model.label, wanted.repeats).outcome

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.shards import ShardPlan
+from grb_check.cases.shards import RunCases
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import BaselineCase
 from grb_check.gate.baselines.result import BaselineResult, baseline_result
@@ -81,7 +81,7 @@ class EndedRun:
         settings: in force.
         cases: that came back, in the order of reports.
         missing: node ids of cases that were to run and got no verdict.
-        plan: of the run, with what pytest left out of it.
+        run_cases: of the run, with what pytest left out of it.
         environment: versions, and what else figures depend on.
         boards: to rank on.
         baseline: that the run is compared with, or writes; None for none.
@@ -96,7 +96,7 @@ class EndedRun:
     settings: Settings
     cases: Sequence[CaseRecord]
     missing: Sequence[str]
-    plan: ShardPlan
+    run_cases: RunCases
     environment: Mapping[str, str]
     boards: Boards = field(default_factory=Boards)
     baseline: Baseline | None = None
@@ -133,17 +133,17 @@ def finish(rows: EndedRun) -> Finished:
         compared = baseline_result(
             rows.baseline,
             rows.cases,
-            rows.plan.cases,
+            rows.run_cases.cases,
             rows.environment,
             rows.further,
             cut_short=rows.cut_short,
-            shard=rows.plan.shard,
+            shard=rows.run_cases.shard,
         )
     record = record_of(
         rows.settings,
         rows.cases,
         missing=rows.missing,
-        plan=rows.plan,
+        run_cases=rows.run_cases,
         boards=rows.boards,
         baseline=compared,
         environment=rows.environment,

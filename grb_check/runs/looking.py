@@ -55,12 +55,12 @@ class Looking:
         """
         if self.baseline.same or key not in self.baseline.entries:
             return self.baseline.compare(key, result.outcome), result
-        planned = looks(len(result.results))
+        possible = looks(len(result.results))
         latest, seen = result, None
 
         def look_at(look: Look) -> Comparison:
             nonlocal latest, seen
-            if look != planned[0]:
+            if look != possible[0]:
                 case = latest.outcome.case
                 test = key if is_user_test(key) else ""
                 self._extend_base([BaseCase(case=case, repeats=look.repeats, test=test)])
@@ -70,7 +70,7 @@ class Looking:
             return seen
 
         try:
-            return decided(look_at, planned, self._of_a_case), latest
+            return decided(look_at, possible, self._of_a_case), latest
         except GrbCheckError as error:
             if seen is None:
                 raise
@@ -120,7 +120,7 @@ class Looking:
         if not lacking:
             return
         self._extend_base([BaseCase(case=case, repeats=look.repeats) for case in lacking])
-        self._measuring.plan(dict.fromkeys(lacking, look.repeats), {})
+        self._measuring.submit_all(dict.fromkeys(lacking, look.repeats), {})
         for case in lacking:
             result = self._measuring.result(case, names[case], look.repeats)
             self.further[case] = entry_of(result.outcome)

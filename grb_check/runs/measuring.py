@@ -17,7 +17,7 @@ from grb_check.cases.suites import members_of
 from grb_check.errors import GrbCheckError
 from grb_check.runs import steps
 from grb_check.runs.remaining import Remaining
-from grb_check.runs.schedule import plan
+from grb_check.runs.schedule import timed_parts
 from grb_check.runs.steps import Checked
 from grb_check.runs.tasks import Answer, ModelOnDataset, Step, Task
 from grb_check.runs.workers.calls import Calls, Pending
@@ -55,7 +55,7 @@ class Measuring:
         warn: is given the class, text, file and line of each warning of a worker, each once.
 
     Attributes:
-        settings: of the run; attacks may be added to them before the cases are planned.
+        settings: of the run; attacks may be added to them before the tasks are submitted.
         devices: on which tasks have run.
         environments: that tasks have run in, see `measured_with`, each once.
         refused: the errors of models that `check` went on without, by model and dataset of a case.
@@ -77,7 +77,7 @@ class Measuring:
         self._model_of = model_of
         self._terminal = terminal
         self._warn = warn or _give
-        self._planned: dict[tuple[Case, int], Pending] = {}
+        self._pending: dict[tuple[Case, int], Pending] = {}
         self._warned: set[tuple[str, str]] = set()
         self._remaining = Remaining({})
 
@@ -133,7 +133,7 @@ class Measuring:
         with self._cleared():
             return [self._wait(call).values[case] for call in calls]
 
-    def plan(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:
+    def submit_all(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:
         """Give all cases to the workers, but those that they have.
 
         Args:
@@ -149,9 +149,9 @@ class Measuring:
         self._remaining = Remaining(measured)
         if not self.calls.width:
             return
-        for part in plan(measured, seconds, self.calls.width):
+        for part in timed_parts(measured, seconds, self.calls.width):
             most = max(measured[case] for case in part.cases)
-            cases = tuple(case for case in part.cases if (case, part.seed) not in self._planned)
+            cases = tuple(case for case in part.cases if (case, part.seed) not in self._pending)
             if cases:
                 self._submit(cases, part.seed, most)
 
@@ -205,9 +205,9 @@ class Measuring:
             calls: list[Pending] = [self.calls.submit(task) for task in tasks]
         else:
             for seed in seeds:
-                if (case, seed) not in self._planned:
+                if (case, seed) not in self._pending:
                     self._submit((case,), seed, seeds.stop)
-            calls = [self._planned[case, seed] for seed in seeds]
+            calls = [self._pending[case, seed] for seed in seeds]
         with self._cleared():
             return [_raised(self._wait(call).values[case]) for call in calls]
 
@@ -242,7 +242,7 @@ class Measuring:
         Empty before anything was measured. What workers have measured counts before it is asked
         for.
         """
-        for pending in {id(row): row for row in self._planned.values()}.values():
+        for pending in {id(row): row for row in self._pending.values()}.values():
             if self.calls.width and pending.done():
                 with suppress(Exception):  # raised again where the result is asked for
                     self._remaining.book(pending.result().values)
@@ -250,7 +250,7 @@ class Measuring:
 
     def progress(self) -> str:
         """The text of the progress, before anything was measured, too."""
-        begun = "no task is done yet" if self._planned else "checking models and data"
+        begun = "no task is done yet" if self._pending else "checking models and data"
         return self.left or begun
 
     def close(self) -> None:
@@ -281,7 +281,7 @@ class Measuring:
 
     def _submit(self, cases: tuple[Case, ...], seed: int, repeats: int) -> Pending:
         pending = self.calls.submit(self._task(steps.measure, cases, seed, repeats))
-        self._planned |= {(case, seed): pending for case in cases}
+        self._pending |= {(case, seed): pending for case in cases}
         return pending
 
     def _wait(self, pending: Pending) -> Answer:
@@ -291,8 +291,8 @@ class Measuring:
             if self._terminal is not None:
                 self._terminal.poll(self.progress)
         answer = pending.result()
-        for (case, seed), planned in self._planned.items():
-            if planned is pending:
+        for (case, seed), of_case in self._pending.items():
+            if of_case is pending:
                 self._remaining.end(case, seed)
         self._remaining.book(answer.values)
         if self._terminal is not None and not self.calls.width:

@@ -29,12 +29,12 @@ class Remaining:
     """Books what was measured, and estimates the rest.
 
     Args:
-        planned: each case of the run that is measured, with its number of repeats.
+        repeats: each case of the run that is measured, with its number of repeats.
     """
 
-    def __init__(self, planned: Mapping[Case, int]) -> None:
+    def __init__(self, repeats: Mapping[Case, int]) -> None:
         self._left = {
-            (case, seed): None for case, count in planned.items() for seed in range(count)
+            (case, seed): None for case, count in repeats.items() for seed in range(count)
         }
         self._all = len(self._left)
         self._attacks: dict[Case, dict[int, float]] = {}

@@ -12,7 +12,7 @@ from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
-from grb_check.cases.shards import plan
+from grb_check.cases.shards import divide
 from grb_check.errors import GrbCheckError, LostError
 from grb_check.gate.limits import judge_result
 from grb_check.reports.record import RunRecord, environment_of
@@ -59,7 +59,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     calls = calls_for(settings, settings.repeats * len(cases))
     with closing(Measuring(calls, settings, _model_of(settings))) as measuring:
         measuring.check(cases, settings.repeats)
-        measuring.plan(dict.fromkeys(cases, settings.repeats), {})
+        measuring.submit_all(dict.fromkeys(cases, settings.repeats), {})
         rows, missing = [], []
         for case in cases:
             try:
@@ -76,7 +76,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
         settings=settings.recorded,
         cases=rows,
         missing=missing,
-        plan=plan(cases, None, {}),
+        run_cases=divide(cases, None, {}),
         environment=environment,
     )
     return finish(ended).record

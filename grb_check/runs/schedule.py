@@ -34,7 +34,7 @@ class TimedPart:
     seconds: float
 
 
-def plan(
+def timed_parts(
     repeats: Mapping[Case, int], seconds: Mapping[str, float], workers: int
 ) -> list[TimedPart]:
     """Divide a run into parts, each for one victim, the longest first.

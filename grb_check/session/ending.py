@@ -14,7 +14,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord, Result
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.node_ids import case_of, is_verdict_id, node_id_of
-from grb_check.cases.shards import ShardPlan
+from grb_check.cases.shards import RunCases
 from grb_check.gate.baselines.files import BaselineCase
 from grb_check.reports import properties, terminal, written
 from grb_check.reports.digest import Digest, digest
@@ -87,7 +87,7 @@ def end(
             settings=settings.recorded,
             cases=rows,
             missing=expected_cases.missing,
-            plan=_with_deselected(plan.cases, expected_cases),
+            run_cases=_with_deselected(plan.cases, expected_cases),
             environment=environment_of(measured),
             boards=plan.boards,
             baseline=plan.inputs.baseline,
@@ -183,10 +183,12 @@ def ended_early(session: pytest.Session) -> bool:
     return bool(session.shouldstop or session.shouldfail) or session.exitstatus not in usual
 
 
-def _with_deselected(plan: ShardPlan, expected_cases: ExpectedCases) -> ShardPlan:
-    """The plan, with the cases that pytest left out of it."""
+def _with_deselected(run_cases: RunCases, expected_cases: ExpectedCases) -> RunCases:
+    """The cases of the run, with those that pytest left out."""
     to_run = {row.case.id for row in expected_cases.rows}
     to_run |= {
         case.id for node_id in expected_cases.expected if (case := case_of(node_id)) is not None
     }
-    return replace(plan, deselected=tuple(case.id for case in plan.part if case.id not in to_run))
+    return replace(
+        run_cases, deselected=tuple(case.id for case in run_cases.part if case.id not in to_run)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from grb_check.cases.shards import ShardPlan
+from grb_check.cases.shards import RunCases
 from grb_check.errors import count
 from grb_check.files.outputs import shown
 from grb_check.files.text import fit_line
@@ -72,19 +72,19 @@ def header(inputs: Inputs, cases: int, device: str) -> list[str]:
     ]
 
 
-def shard_lines(plan: ShardPlan, times: Path | None, *, others: bool) -> list[str]:
+def shard_lines(run_cases: RunCases, times: Path | None, *, others: bool) -> list[str]:
     """Return the part of a run that this is; nothing for a whole run.
 
     Args:
-        plan: of the run.
+        run_cases: of the run.
         times: file of the durations by which the parts are balanced; None without one.
         others: whether tests other than the built-in cases may run as well.
     """
-    if plan.shard is None:
+    if run_cases.shard is None:
         return []
-    part_size, every = len(plan.part), len(plan.cases)
+    part_size, every = len(run_cases.part), len(run_cases.cases)
     by = "taken as equally long" if times is None else f"by the times in {times.name}"
-    lines = [f"grb shard: {plan.shard}, {part_size} of {count(every, 'case')}, {by}"]
+    lines = [f"grb shard: {run_cases.shard}, {part_size} of {count(every, 'case')}, {by}"]
     if others:
         lines.append(
             "grb shard: the repository's own tests are not divided and run in every part; "

@@ -15,7 +15,7 @@ from grb_check import datasets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
 from grb_check.cases.node_ids import NodeId, node_path
-from grb_check.cases.shards import ShardPlan, plan
+from grb_check.cases.shards import RunCases, divide
 from grb_check.errors import UsageError
 from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.comparison_models import Boards
@@ -59,7 +59,7 @@ class SessionPlan:
 
     inputs: Inputs
     registry: AttackRegistry
-    cases: ShardPlan
+    cases: RunCases
     seconds: Mapping[str, float]
     durations: Path | None
     boards: Boards
@@ -105,7 +105,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     idle = left_out or not settings.models
     selected = [] if idle else _selected(settings, node_ids)
     seconds, durations = recorded_durations(inputs)
-    cases = plan(selected, settings.execution.shard, seconds)
+    cases = divide(selected, settings.execution.shard, seconds)
     narrowed = bool(node_ids) or not selected or selects_now(settings.origins)
     check_expected_failures(settings, registry, selected, narrowed=narrowed)
     boards = boards_of(settings, selected)

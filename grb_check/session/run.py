@@ -103,7 +103,7 @@ class Run:
         idle = self._config.option.collectonly or is_worker(self._config)
         if self.plan.settings.base is not None and not idle:
             self._measure_base(items)
-        self.runner.plan_tasks(items)
+        self.runner.submit_tasks(items)
 
     def _measure_base(self, items: Sequence[pytest.Item]) -> None:
         """Measure the built-in cases at the base, and those of users' own tests.
@@ -115,8 +115,8 @@ class Run:
         repeats = self.plan.settings.repeats
         built_in = [BaseCase(case=case, repeats=repeats) for case in self.plan.cases.part]
         if built_in or of_tests or unmeasured:
-            planned = len(self.plan.cases.cases) + len(of_tests)
-            self.runner.measure_base([*built_in, *of_tests], unmeasured, planned)
+            run_size = len(self.plan.cases.cases) + len(of_tests)
+            self.runner.measure_base([*built_in, *of_tests], unmeasured, run_size)
             self.plan = self.runner.plan
 
     def base_lines(self) -> list[str]:

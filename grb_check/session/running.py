@@ -94,7 +94,7 @@ class CaseRunner:
             if result.metric:
                 self.metrics[case.dataset] = result.metric
 
-    def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
+    def submit_tasks(self, items: Iterable[pytest.Item]) -> None:
         """Plan the cases of these tests, and give them to the workers, if there are any."""
         repeats: dict[Case, int] = {}
         for item in items:
@@ -104,7 +104,7 @@ class CaseRunner:
         if self.plan.registry.named != self._settings.execution.user_attacks:  # by markers
             self._settings = with_digests(self.plan.settings, self.plan.registry)
             self._measuring.settings = self._settings
-        self._measuring.plan(repeats, self.plan.seconds)
+        self._measuring.submit_all(repeats, self.plan.seconds)
 
     def _planned_case(self, item: pytest.Item) -> Case | None:
         """The case that a test will ask for, as far as that is known before it runs."""
@@ -361,14 +361,14 @@ class CaseRunner:
         self,
         cases: Sequence[BaseCase],
         unmeasured: Mapping[str, str],
-        planned: int,
+        run_size: int,
     ) -> None:
         """Measure cases at the base.
 
         Args:
             cases: to measure.
             unmeasured: node id of a user's own test -> why its case cannot be measured there.
-            planned: number of cases of the whole run.
+            run_size: number of cases of the whole run.
 
         Raises:
             UsageError, DataError: it cannot be measured.
@@ -381,7 +381,7 @@ class CaseRunner:
         data = self._data_of(names)
         known = self.environment | self.fingerprints | data
         widened = replace(inputs, settings=self._widened(names))
-        baseline = self.base.baseline(widened, cases, known, planned).without(unmeasured)
+        baseline = self.base.baseline(widened, cases, known, run_size).without(unmeasured)
         self.plan = replace(self.plan, inputs=replace(inputs, baseline=baseline))
         strict = self.plan.settings.gate.inconclusive == "fail"
         self.looking = Looking(self.base, self._measuring, baseline, strict=strict)

@@ -67,7 +67,7 @@ TRIED: Final = 64  # graphs of a set that an untrained model is checked on
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class _Treatment:
     """Treatment of what a factory returned."""
 
     module: nn.Module
@@ -83,7 +83,7 @@ def check_built(built: object, dataset: AnyDataset, name: str) -> None:
     Raises:
         ModelError: `build_victim` would refuse it before any call.
     """
-    _plan(built, dataset, name)
+    _treatment_of(built, dataset, name)
 
 
 def adjacency_is_open(built: object, name: str) -> bool:
@@ -123,21 +123,21 @@ def build_victim(
             cannot be trained, keeps state between calls, or classifies graphs without being told
             which node belongs to which.
     """
-    plan = _plan(built, dataset, name)
+    treatment = _treatment_of(built, dataset, name)
     view = _trial_view(dataset).to(device)
     with isolated_randomness(seed):
-        module = _on_device(_module_to_train(built, plan, name), name, device)
-        encodes = isinstance(built, Encoder) or plan.method == "encode"
-        adapter = Adapter(module, name, plan.convention, plan.method).on_view(view)
+        module = _on_device(_module_to_train(built, treatment, name), name, device)
+        encodes = isinstance(built, Encoder) or treatment.method == "encode"
+        adapter = Adapter(module, name, treatment.convention, treatment.method).on_view(view)
         columns = None if encodes else dataset.num_classes
-        late = plan.fit is not None and first_error(adapter, view, seed) is not None
+        late = treatment.fit is not None and first_error(adapter, view, seed) is not None
         if adj is not None and adapter.adjacency_is_open:
             adapter = with_rule(adapter, adj)
         if not late:
             adapter = _checked_call(adapter, view, dataset, seed, columns)
-        if plan.fit is not None:
+        if treatment.fit is not None:
             run_training(
-                plan.fit,
+                treatment.fit,
                 as_given(training_view(dataset).to(device)),
                 lambda: as_given(validation_view(dataset).to(device)),
                 name,
@@ -145,7 +145,7 @@ def build_victim(
             _on_device(module, name, device)
             if late or adapter.single is not None:
                 adapter = _checked_call(replace(adapter, single=None), view, dataset, seed, columns)
-        elif not plan.finished:
+        elif not treatment.finished:
             adapter = _trained_in_harness(adapter, dataset, seed=seed, device=device)
         freeze(adapter.module)
         if adapter.adjacency_is_open:
@@ -212,7 +212,7 @@ def _trained_in_harness(
     return adapter
 
 
-def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
+def _treatment_of(built: object, dataset: AnyDataset, name: str) -> _Treatment:
     marked = built.module if isinstance(built, _MARKS) else built
     module = module_of(built)
     if not isinstance(module, nn.Module):
@@ -241,7 +241,7 @@ def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
     _check_attributes(dataset, convention, name)
     if isinstance(dataset, GraphDataset):
         check_takes_batch(Adapter(module, name, convention, method))
-    return _Plan(module, convention, method, finished, fit)
+    return _Treatment(module, convention, method, finished, fit)
 
 
 def _method(built: object, module: nn.Module) -> str:
@@ -266,15 +266,15 @@ def _check_attributes(dataset: AnyDataset, convention: Convention, name: str) ->
             )
 
 
-def _module_to_train(built: object, plan: _Plan, name: str) -> nn.Module:
+def _module_to_train(built: object, treatment: _Treatment, name: str) -> nn.Module:
     """Return the module to train, or of a finished model a copy."""
-    if not plan.finished or plan.fit is not None:
-        return plan.module
+    if not treatment.finished or treatment.fit is not None:
+        return treatment.module
     if isinstance(built, (Trained, Encoder)):
-        warn_of_training_mode(plan.module, name)
+        warn_of_training_mode(treatment.module, name)
     else:
         warn_of_assumed_encoder(name)
-    return copy_of(plan.module)
+    return copy_of(treatment.module)
 
 
 def _on_device(module: nn.Module, name: str, device: torch.device) -> nn.Module:
@@ -349,7 +349,7 @@ def builtin_training(built: object, dataset: AnyDataset, name: str) -> Callable[
     Raises:
         ModelError: see `check_built`.
     """
-    return _plan(built, dataset, name).fit
+    return _treatment_of(built, dataset, name).fit
 
 
 def run_training(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.cases.case import Case
-from grb_check.cases.shards import Shard, cut, parse_shard, plan
+from grb_check.cases.shards import Shard, cut, divide, parse_shard
 from grb_check.errors import UsageError
 
 IDS = [f"tiny/{level}/injection/a{number}" for level in ("easy", "full") for number in range(6)]
@@ -70,16 +70,16 @@ def test_a_case_without_a_time_is_given_the_median() -> None:
 def test_a_plan_has_the_parts_cases_in_order_and_a_digest_of_the_cut() -> None:
     """The digest is that of all parts, and another where durations differ."""
     cases = [Case("tiny", "easy", "injection", f"a{number}") for number in (3, 1, 2, 0)]
-    parts = [plan(cases, Shard(index, 2), {}) for index in (1, 2)]
+    parts = [divide(cases, Shard(index, 2), {}) for index in (1, 2)]
     assert [planned_case.attack for planned_case in parts[0].part] == ["a2", "a0"]
     assert [planned_case.attack for planned_case in parts[1].part] == ["a3", "a1"]
     assert parts[0].digest == parts[1].digest
     assert parts[0].cases == tuple(cases)
     assert parts[0].shard == Shard(1, 2)
     seconds = {case.id: 1.0 for case in cases} | {cases[0].id: 9.0}
-    assert plan(cases, Shard(1, 2), seconds).digest != parts[0].digest
-    assert plan(cases, Shard(1, 3), {}).digest != parts[0].digest
-    whole = plan(cases, None, {})
+    assert divide(cases, Shard(1, 2), seconds).digest != parts[0].digest
+    assert divide(cases, Shard(1, 3), {}).digest != parts[0].digest
+    whole = divide(cases, None, {})
     assert whole.part == whole.cases
     assert (whole.shard, whole.digest) == (None, "")
 

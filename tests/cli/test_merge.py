@@ -23,7 +23,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.node_ids import node_id_of
-from grb_check.cases.shards import Shard, plan
+from grb_check.cases.shards import Shard, divide
 from grb_check.cli.merge import merge
 from grb_check.cli.shard_records import PartRecord
 from grb_check.errors import UsageError
@@ -86,14 +86,14 @@ def part(
     lost: int = 0,
 ) -> RunRecord:
     """The record of a part that lost its first cases."""
-    planned = plan(CASES, shard, seconds or {})
+    planned = divide(CASES, shard, seconds or {})
     rows = rows_of(planned.part[lost:], options)
     missing = [node_id_of(case) for case in planned.part[:lost]]
     return record_of(
         options.recorded,
         rows,
         missing=missing,
-        plan=planned,
+        run_cases=planned,
         boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,

@@ -18,7 +18,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
-from grb_check.cases.shards import ShardPlan
+from grb_check.cases.shards import RunCases
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports import terminal
@@ -56,7 +56,7 @@ def shown(
         msgspec.convert(SETTINGS, Settings),
         expected_cases.rows,
         missing=(),
-        plan=ShardPlan(),
+        run_cases=RunCases(),
         boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,

@@ -54,7 +54,7 @@ class Sides:
         made = self.outcome(case, repeats, 1)
         return CaseResult(outcome=made, results=(None,) * repeats, further=None)  # type: ignore[arg-type]
 
-    def plan(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:
+    def submit_all(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:
         """The workers are told before they are asked."""
 
 
@@ -67,7 +67,7 @@ def looking(sides: Sides, *, strict: bool = False) -> Looking:
         model="m",
         saved=BaselineFile(entries=first),
         revision="main",
-        planned=len(first),
+        run_size=len(first),
         first=FIRST,
     )
     base, measuring = cast(BaseSide, sides), cast(Measuring, sides)

@@ -119,7 +119,7 @@ class Imitation:
 def measuring(calls: Imitation) -> Measuring:
     on = ModelOnDataset(ModelSpec(label="m", target="pkg:build"), datasets.find("synthetic-cora"))
     measurements = Measuring(calls, RunSettings(device="cpu", selected=PAIRS), lambda _: on)
-    measurements.plan(dict.fromkeys((RND, PGD, WORST), 2), {})
+    measurements.submit_all(dict.fromkeys((RND, PGD, WORST), 2), {})
     return measurements
 
 
@@ -204,7 +204,7 @@ def test_a_model_that_is_refused_does_not_end_the_run_of_another() -> None:
     """Its cases raise the error, and nothing of it is measured."""
     measurements, calls, (first, second) = of_models("a")
     assert list(measurements.check((first, second), 2)) == [second]
-    measurements.plan({first: 2, second: 2}, {})
+    measurements.submit_all({first: 2, second: 2}, {})
     with pytest.raises(ModelError, match="a cannot be built"):
         measurements.result(first, "a", 2)
     assert len(measurements.result(second, "b", 2).results) == 2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.cases.case import Case
-from grb_check.runs.schedule import end, plan
+from grb_check.runs.schedule import end, timed_parts
 
 ATTACKS = ("rnd", "pgd", "dice", "worst", "worst+white-box")
 CASES = [
@@ -31,7 +31,7 @@ def test_every_case_and_repeat_is_in_one_part(
     repeats: dict[Case, int], known: dict[str, float], workers: int
 ) -> None:
     """A part is about one victim; those that take longest come first."""
-    parts = plan(repeats, known, workers)
+    parts = timed_parts(repeats, known, workers)
     planned = Counter((case, part.seed) for part in parts for case in part.cases)
     assert planned == Counter((case, seed) for case in repeats for seed in range(repeats[case]))
     for part in parts:
@@ -43,6 +43,6 @@ def test_every_case_and_repeat_is_in_one_part(
 def test_no_part_is_much_longer_than_what_a_worker_has_to_do(workers: int) -> None:
     """But for a case, which cannot be divided."""
     cases = [case for case in CASES if "worst" not in case.attack]
-    parts = plan(dict.fromkeys(cases, 20), {}, workers)
+    parts = timed_parts(dict.fromkeys(cases, 20), {}, workers)
     total = sum(part.seconds for part in parts)
     assert end([part.seconds for part in parts], workers) <= 1.2 * max(total / workers, 11)

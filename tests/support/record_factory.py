@@ -15,7 +15,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of, is_node_id, node_path
 from grb_check.cases.outcomes import Outcome
-from grb_check.cases.shards import ShardPlan
+from grb_check.cases.shards import RunCases
 from grb_check.cases.verdicts import Comparison
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.comparison_models import Boards
@@ -174,7 +174,7 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
         msgspec.convert(_encodable(settings), Settings),
         rows,
         missing=missing,
-        plan=ShardPlan(cases=tuple(built_in)),
+        run_cases=RunCases(cases=tuple(built_in)),
         boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,

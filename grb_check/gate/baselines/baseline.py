@@ -78,7 +78,7 @@ class Baseline:
         stored: whether all entries of that revision were in the store.
         failures: label of a model -> why it has no figures at that revision.
         unmeasured: key of a case -> why it was not measured at that revision.
-        planned: number of cases of the whole run, of which a part has that revision's entries.
+        run_size: number of cases of the whole run, of which a part has that revision's entries.
         first: repeats of the first look at a case of that revision, see `looks`; 0 for a file,
             whose repeats are those that it has.
         joint_looks: the look at all cases of a model and dataset; without one it is the only look,
@@ -97,14 +97,14 @@ class Baseline:
     stored: bool = False
     failures: Mapping[str, str] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
-    planned: int = 0
+    run_size: int = 0
     first: int = 0
     joint_looks: Mapping[ModelOnDataset, Look] = field(default_factory=dict)
 
     @property
     def tests(self) -> int:
         """Number of cases that share the level of their tests: of the file, or of the run."""
-        return max(self.planned, len(self.entries))
+        return max(self.run_size, len(self.entries))
 
     @property
     def compared_model(self) -> str:

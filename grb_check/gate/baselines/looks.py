@@ -72,17 +72,17 @@ def in_doubt(comparison: Comparison, doubts: Collection[ComparisonResult]) -> bo
 
 def decided(
     compare: Callable[[Look], Comparison],
-    planned: Sequence[Look],
+    possible: Sequence[Look],
     doubts: Collection[ComparisonResult],
 ) -> Comparison:
     """Look until a comparison is no longer in doubt, or to the last look.
 
     Args:
         compare: measures what a look needs, and compares.
-        planned: looks, at least one.
+        possible: looks, at least one.
         doubts: see `in_doubt`.
     """
-    for look in planned:
+    for look in possible:
         comparison = compare(look)
         if not in_doubt(comparison, doubts):
             break
