@@ -45,7 +45,7 @@ from grb_check.user_code.randomness import isolated_randomness
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = ((INJECTION, "rnd"), (MODIFICATION, "rnd"), (MODIFICATION, "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
-SEARCH: Final = 5  # raised whenever a search by queries may find something else
+SEARCH: Final = 6  # raised whenever a search by queries may find something else
 FORWARDS: Final = 500  # of a search for edges
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
@@ -220,8 +220,8 @@ def searched(
 ) -> Perturbation:
     """Improve these perturbations, and those made on other surrogates, by queries to the model.
 
-    Injections that may start from blends are searched from there instead; from the adaptive one on
-    if the gradient can be followed.
+    Injections that may start from blends are searched from there, and from the adaptive one on,
+    instead; from blends with another gradient, too, if the model's is missing or wrong.
 
     Args:
         trial: of the attack.
@@ -233,11 +233,10 @@ def searched(
             injections are searched from there, too.
     """
     starts = [transferred[0]] if transferred is not None and beaten else []
-    blended = None
-    if adaptive is not None and not misled:
-        blended = improved(trial, model, [adaptive, *starts])
-    if blended is None:
-        blended = from_blends(trial, model, by_answers=True, imitated=misled, starts=starts)
+    further = None if adaptive is None else improved(trial, model, [adaptive, *starts])
+    if further is not None and not misled:
+        return further
+    blended = from_blends(trial, model, by_answers=True, imitated=misled, starts=starts)
     if blended is not None and not misled:
         return blended
     moved = [] if transferred is None else [transferred]
@@ -250,7 +249,8 @@ def searched(
     starts = [created for created, _ in moved] + ([] if adaptive is None else [adaptive])
     starts += fewer_flips(trial, model)
     if blended is not None:
-        return min([*starts, blended], key=lambda perturbation: _score(trial, model, perturbation))
+        starts += [blended] if further is None else [blended, further]
+        return min(starts, key=lambda perturbation: _score(trial, model, perturbation))
     result = _recombined(trial, model, starts)
     verify(result, trial.harness.dataset.graph, trial.threat)
     return with_note(trial, result)

@@ -17,6 +17,7 @@ the papers):
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import product
 from typing import Final
 
@@ -46,9 +47,11 @@ from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import GradientError
 
-VERSION: Final = 4  # raised whenever something else may be found
+VERSION: Final = 4  # raised whenever `search_injections` may find something else
 ASCENT: Final = InjectionPgd(patience=5)
+# In few and long steps, and in more and shorter ones, where much is left.
 EXCHANGE: Final = InjectionAgia(exchanges=20, link_step=0.15, feature_step=0.1, patience=1)
+LONG_EXCHANGE: Final = InjectionAgia(exchanges=100, link_step=0.05, patience=1)
 ROUNDS: Final = 8
 LEAST_GAIN: Final = 0.005  # of the targets, which a round has to gain
 FEW_RIGHT: Final = 0.05  # of the targets, of which no attacker who holds back can make more
@@ -111,6 +114,9 @@ def improve_injections(
 ) -> Perturbation | None:
     """Return the strongest injection found from given ones on, by gradients and by answers.
 
+    And from the best blend on, with `LONG_EXCHANGE`: models of which much is left lose 2 to 5 more
+    points of accuracy by it, for twice the time of the search that found the given ones.
+
     Args:
         question: of the model.
         starts: perturbations within the threat, as `search_injections` returns them.
@@ -121,8 +127,12 @@ def improve_injections(
     given = [state for start in starts if (state := as_injected(question, start)) is not None]
     if not given:
         return None
-    best = strongest(_improved(state, by_answers=True) for state in given)
-    return _as_perturbation(best, question.threat)
+    found = [_improved(state, by_answers=True) for state in given]
+    probabilities = clean_probabilities(question.graph, question.threat, question.model)
+    whole, _ = best_blend(question, probabilities)
+    with suppress(GradientError):  # there may be one from the given ones on alone
+        found.append(_improved(_ascended(whole), by_answers=True, exchange=LONG_EXCHANGE))
+    return _as_perturbation(strongest(found), question.threat)
 
 
 def _as_perturbation(state: Injected, threat: Threat) -> Perturbation:
@@ -143,9 +153,9 @@ def _searched(start: Injected, best: Injected | None, by_answers: bool) -> Injec
     return strongest((best, _improved(state, by_answers)))
 
 
-def _improved(state: Injected, by_answers: bool) -> Injected:
+def _improved(state: Injected, by_answers: bool, exchange: InjectionAgia = EXCHANGE) -> Injected:
     """Return the strongest state that is found from one that has ascended."""
-    state = best = strongest((state, exchanged_links(state)))
+    state = best = strongest((state, exchanged_links(state, exchange)))
     idle = 0
     for _ in range(ROUNDS):
         if by_answers:
@@ -237,7 +247,7 @@ def _direction(question: InjectionQuestion, guide: NodesInGraph, features: Tenso
     return gradient.sign()
 
 
-def exchanged_links(state: Injected) -> Injected:
+def exchanged_links(state: Injected, exchange: InjectionAgia = EXCHANGE) -> Injected:
     """Return the state with the links and features that AGIA finds from there, ascended.
 
     The same state if no target is right, or if there is no gradient in weights of links.
@@ -247,7 +257,7 @@ def exchanged_links(state: Injected) -> Injected:
     if not state.share_right:
         return state
     try:
-        exchanged = EXCHANGE.exchanged(graph, threat, question.guide, *start, torch.Generator())
+        exchanged = exchange.exchanged(graph, threat, question.guide, *start, torch.Generator())
     except GradientError:  # with links of weight 0 to all targets there may be none
         return state
     if isinstance(exchanged, str):

@@ -194,8 +194,8 @@ def test_a_search_starts_from_what_it_is_given() -> None:
     assert improve_injections(question(model), [elsewhere]) is None
 
 
-def test_a_given_perturbation_is_improved_with_the_budget_that_it_uses() -> None:
-    """By answers, too; a note says that it holds back."""
+def test_a_given_perturbation_is_improved_or_beaten_from_blends_on() -> None:
+    """By one with the whole budget, if it holds back; a note says that one holds back."""
     asked = question(Hearing(lambda degrees: torch.ones_like(degrees)))
     given = search_injections(asked, by_answers=False)
     part = replace(
@@ -209,5 +209,6 @@ def test_a_given_perturbation_is_improved_with_the_budget_that_it_uses() -> None
         assert found is not None
         verify(found, DATASET.graph, THREAT)
         assert left(asked.model, found) <= left(asked.model, start)
-        assert found.injected_x.shape == start.injected_x.shape
-        assert any(HELD_BACK in note for note in found.notes) == (start is part)
+        held_back = found.injected_edges.shape[1] < given.injected_edges.shape[1]
+        assert any(HELD_BACK in note for note in found.notes) == held_back
+    assert left(asked.model, found) < left(asked.model, part) - 5
