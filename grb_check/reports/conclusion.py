@@ -16,6 +16,7 @@ from grb_check.ranking.boards.files import shipped_board
 from grb_check.ranking.ranks import rank_over_difficulties
 from grb_check.reports.levels import (
     KNOWING,
+    UNLEARNED,
     Side,
     above_floor,
     by_level,
@@ -117,7 +118,7 @@ def _others(sides: Sequence[Side]) -> str:
         best = _means(sides, lambda outcome: outcome.most_robust[1] if outcome.most_robust else 0.0)
         reported.append((f"the most robust known{name}", best))
     if not reported:
-        return "no other model has learned the data"
+        return UNLEARNED
     (first, figures), *rest = reported
     return ", ".join([f"{first} keeps {figures}", *map(" ".join, rest)])
 

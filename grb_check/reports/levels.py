@@ -34,6 +34,7 @@ TITLES: Final = {
 }
 KNOWING: Final = "know it"
 UNSHOWN: Final = "Not shown to be more robust than an undefended model"
+UNLEARNED: Final = "neither an undefended GCN nor a model without the graph has learned the data"
 _TAIL: Final = 0.975  # of the two-sided 95 % interval
 
 Attacks = Mapping[str, Sequence[Outcome]]  # difficulty -> the attacks of some attackers
@@ -211,7 +212,7 @@ def _why_not_judged(outcomes: Sequence[Outcome], too_low: Sequence[Outcome]) -> 
     known = all(
         outcome.no_graph is not None or outcome.has_learned(MAIN_REFERENCE) for outcome in outcomes
     )
-    return "" if known else "no other model has learned the data"
+    return "" if known else UNLEARNED
 
 
 def poor(outcomes: Sequence[Outcome]) -> str:

@@ -65,8 +65,8 @@ def test_a_reference_that_has_learned_nothing_is_no_yardstick() -> None:
     case = Case("molecules", "full", "modification", "prbcd")
     case_outcome = replace(outcome([(0.86, 0.6)], [(0.43, 0.4)], case, "net"), majority=0.57)
     assert told(case_outcome) == [
-        "net keeps 60 % under these attacks, by attackers who do not know it; no other model has "
-        "learned the data."
+        "net keeps 60 % under these attacks, by attackers who do not know it; neither an "
+        "undefended GCN nor a model without the graph has learned the data."
     ]
     (note,) = notes(run_record(record([entry(case, case_outcome, Gate(max_drop=1.0))])).cases, 1)
     assert note.startswith("molecules/full: clean accuracy of GCN 43.0%, and of the most frequent")

@@ -15,7 +15,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome, Reference
 from grb_check.gate.limits import Gate
 from grb_check.reports.digest import digest
-from grb_check.reports.levels import Level, levels
+from grb_check.reports.levels import UNLEARNED, Level, levels
 
 NO_GRAPH, GCN, BEST = 0.6, 0.4, 0.8
 TITLES = ("Falls to", "Falls to", "No more robust", "More robust", "Near the most robust known")
@@ -184,7 +184,7 @@ def test_the_sign_of_a_run_is_never_greener_than_its_level(
 
 
 def test_a_model_that_learned_nothing_is_not_judged() -> None:
-    """Nor one on data that no other model has learned."""
+    """Nor one on data that none of the models that levels compare with has learned."""
     poor = outcome([(0.2, 0.2)] * 2, [(0.8, 0.4)] * 2, Case("cora", "easy", "injection", "pgd"))
     (level,) = levels(run_record(record([entry(poor.case, poor, Gate())])))
     assert (level.rank, level.text) == (
@@ -194,4 +194,4 @@ def test_a_model_that_learned_nothing_is_not_judged() -> None:
     unlearned: Mapping[str, float] = {"majority": 0.95}
     blind = replace(made("pgd", (0.89,) * 2), **unlearned)  # type: ignore[arg-type]
     (level,) = levels(run_record(record([entry(blind.case, blind, Gate(min_clean=0.0))])))
-    assert level.text == "Not judged: no other model has learned the data"
+    assert level.text == f"Not judged: {UNLEARNED}"
