@@ -25,5 +25,5 @@ def calls_for(settings: RunSettings, tasks: int, place: WorkerPlace | None = Non
         return Inline(settings)
     gpus = visible_gpus() if settings.device in SHARED_OUT else []
     workers = 1 if jobs is None else jobs or min(len(gpus) or cores(), tasks)
-    timeout = None if jobs is None else settings.execution.timeout
-    return Retrying(partial(start_processes, max(1, workers), gpus, place), timeout)
+    start = partial(start_processes, max(1, workers), gpus, place)
+    return Retrying(start, settings.execution.timeout)

@@ -18,7 +18,7 @@ from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.suites import Suite, check_graph_sets, check_poisoned_in_training
 from grb_check.cases.whole_numbers import check_repeats
 from grb_check.datasets import Places
-from grb_check.errors import choose
+from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import BASE_REPEATS
 from grb_check.settings.judging import check_baseline, read_expected_failures, read_gate
 from grb_check.settings.model_specs import read_models
@@ -101,7 +101,7 @@ def read(
         base=values["grb_base"],
         given=raw.given,
         origins=origins,
-        execution=_execution(values, names, registry),
+        execution=_execution(raw, values, names, registry),
     )
     check_baseline(raw, settings)
     return settings
@@ -137,8 +137,13 @@ def _datasets(
 
 
 def _execution(
-    values: Mapping[str, Any], names: RegisteredNames, registry: AttackRegistry
+    raw: RawValues, values: Mapping[str, Any], names: RegisteredNames, registry: AttackRegistry
 ) -> Execution:
+    if values["grb_timeout"] is not None and values["grb_jobs"] is None:
+        raise UsageError(
+            f"{raw.name('grb_timeout')} ends a task of a worker process, and this process measures "
+            f"by itself; give --grb-jobs=1 or more as well, or no timeout"
+        )
     outputs = {kind: path for kind in KINDS if (path := values[f"grb_{kind}"])}
     return Execution(
         store=values["grb_store"],

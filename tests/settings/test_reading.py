@@ -48,6 +48,14 @@ def test_a_store_is_a_place_of_builtin_types(
         settings(tmp_path, store="kept?mode=write")
 
 
+def test_a_timeout_needs_workers(tmp_path: Path) -> None:
+    """Whose tasks it ends; this process measures by itself."""
+    options = settings(tmp_path, timeout="60", jobs="1")
+    assert (options.execution.timeout, options.execution.jobs) == (60, 1)
+    with pytest.raises(UsageError, match=r"--grb-timeout ends .*; give --grb-jobs=1"):
+        settings(tmp_path, timeout="60")
+
+
 def test_a_baseline_of_the_ini_file_can_be_switched_off(tmp_path: Path) -> None:
     """And no file of that name is written."""
     options = settings(tmp_path, ini={"baseline": "kept.json"}, baseline="off")
