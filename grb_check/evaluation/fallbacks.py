@@ -248,8 +248,9 @@ def searched(
         ]
     starts = [created for created, _ in moved] + ([] if adaptive is None else [adaptive])
     starts += fewer_flips(trial, model)
-    if blended is not None:
-        starts += [blended] if further is None else [blended, further]
+    injections = [result for result in (blended, further) if result is not None]
+    if injections:
+        starts += injections
         return min(starts, key=lambda perturbation: _score(trial, model, perturbation))
     result = _recombined(trial, model, starts)
     verify(result, trial.harness.dataset.graph, trial.threat)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -222,17 +222,10 @@ class Measuring:
             calls.append(self.calls.submit(replace(task, given={case: lean})))
         with self._cleared():
             full = [_raised(self._wait(call).values[case]) for call in calls]
-        measured = [one.measurement.references for one in full]
-        names = [name for name in measured[0] if all(name in of_one for of_one in measured)]
+        shared = set.intersection(*({*one.measurement.references} for one in full))
         return [
-            replace(
-                one,
-                measurement=replace(
-                    one.measurement, references={name: references[name] for name in names}
-                ),
-                perturbation=result.perturbation,
-            )
-            for one, result, references in zip(full, results, measured, strict=True)
+            replace(_beside(one, shared), perturbation=result.perturbation)
+            for one, result in zip(full, results, strict=True)
         ]
 
     @property
@@ -314,6 +307,13 @@ class Measuring:
         finally:
             if self._terminal is not None and self.calls.width:
                 self._terminal.clear()
+
+
+def _beside(result: RepeatResult, names: Collection[str]) -> RepeatResult:
+    """The result beside the references of these names alone."""
+    measurement = result.measurement
+    references = {name: row for name, row in measurement.references.items() if name in names}
+    return replace(result, measurement=replace(measurement, references=references))
 
 
 def _strongest(

@@ -4,8 +4,8 @@ A model that removes links between dissimilar nodes gives no gradient towards a 
 keep: features that start at random or at 0 are never looked at, and cannot learn to be. So the
 search starts from features that are similar to those of the targets (`blends`), tried by the
 model's answers alone, with the whole budget and with parts of it (`smaller_budgets`). Then AGIA
-exchanges links, in few and long steps. From there on three parts alternate (our choice; in none of
-the papers):
+exchanges links, in few and long steps, or in more where much is left. From there on three parts
+alternate (our choice; in none of the papers):
 
 1. Sign steps along the gradient (`feature_search`); where these gain little, others that keep the
    norm of each row, by which a model may refuse them.
@@ -114,8 +114,8 @@ def improve_injections(
 ) -> Perturbation | None:
     """Return the strongest injection found from given ones on, by gradients and by answers.
 
-    And from the best blend on, with `LONG_EXCHANGE`: models of which much is left lose 2 to 5 more
-    points of accuracy by it, for twice the time of the search that found the given ones.
+    And from the best blend on, with `LONG_EXCHANGE`, which takes longer than the search that found
+    the given ones and is stronger where that one leaves much.
 
     Args:
         question: of the model.
