@@ -45,7 +45,7 @@ from grb_check.user_code.randomness import isolated_randomness
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = ((INJECTION, "rnd"), (MODIFICATION, "rnd"), (MODIFICATION, "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
-SEARCH: Final = 6  # raised whenever a search by queries may find something else
+SEARCH: Final = 7  # raised whenever a search by queries may find something else
 FORWARDS: Final = 500  # of a search for edges
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store

@@ -1,4 +1,4 @@
-"""The same attack with less of its budget for flips, where a model is not met with all of it.
+"""Fewer flips than the budget allows: parts of what an attack made, and attacks with less of it.
 
 A budget is an upper bound: a model that falls back to its features when much of its graph has
 changed is attacked from below.
@@ -11,14 +11,44 @@ from typing import Final
 
 from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.scenarios import MODIFICATION
-from grb_check.attacks.threat import Perturbation
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import ModelError
 from grb_check.evaluation.diagnostics import DIAGNOSTICS
 from grb_check.evaluation.perturbations import on_model
+from grb_check.evaluation.scores import left, right_after
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 
 SHARES: Final = (0.5, 0.25, 0.125)  # of the budget
+
+
+def strongest_part(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> Perturbation:
+    """Return the perturbation, or one of fewer flips under which less of the model is left.
+
+    Where each second flip, of additions and of removals, does as much as all of them, more is not
+    better: each fourth and eighth is tried as well, and the attack with less of its budget
+    (`fewer_flips`). Of equals it is the whole.
+    """
+    if not _flips_together(trial.threat):
+        return perturbation
+
+    def share(tried: Perturbation) -> float:
+        return left(trial, right_after(trial, model, tried))
+
+    half, *smaller = (_each(round(1 / part), perturbation) for part in SHARES)
+    if share(half) > share(perturbation):
+        return perturbation
+    fewer = [half, *smaller, *fewer_flips(trial, model)]
+    tried = [perturbation, *(with_note(trial, replace(made, notes=())) for made in fewer)]
+    return min(tried, key=share)
+
+
+def _each(nth: int, perturbation: Perturbation) -> Perturbation:
+    return replace(
+        perturbation,
+        added_edges=perturbation.added_edges[:, ::nth],
+        removed_edges=perturbation.removed_edges[:, ::nth],
+    )
 
 
 def fewer_flips(trial: Trial, model: TrainedModel) -> list[Perturbation]:
@@ -28,8 +58,7 @@ def fewer_flips(trial: Trial, model: TrainedModel) -> list[Perturbation]:
     with some of them.
     """
     threat = trial.threat
-    together = threat.batch is None and threat.target_budgets is None
-    if threat.scenario != MODIFICATION or not together:
+    if not _flips_together(threat):
         return []
     result = []
     for budget in dict.fromkeys(int(share * threat.edge_budget) for share in SHARES):
@@ -55,3 +84,9 @@ def with_note(trial: Trial, perturbation: Perturbation) -> Perturbation:
         return perturbation
     note = f"{HELD_BACK}: {flips} of {budget} edge changes"
     return replace(perturbation, notes=(*perturbation.notes, note))
+
+
+def _flips_together(threat: Threat) -> bool:
+    """Whether a threat is of flips in one graph for all targets together."""
+    together = threat.batch is None and threat.target_budgets is None
+    return threat.scenario == MODIFICATION and together

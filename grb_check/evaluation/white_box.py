@@ -28,6 +28,7 @@ from grb_check.evaluation.fallbacks import (
     searched,
     transferred_variant,
 )
+from grb_check.evaluation.fewer_flips import strongest_part
 from grb_check.evaluation.open_gradients import OPENED, followed
 from grb_check.evaluation.perturbations import on_model
 from grb_check.evaluation.references import save_scores, stored_scores
@@ -109,7 +110,7 @@ def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], st
     """
     tried: list[tuple[float, Perturbation]] = []
     reason = ""
-    for attack in (from_blends, on_model):
+    for attack in (from_blends, _itself):
         if any(not share for share, _ in tried):
             break
         try:
@@ -124,6 +125,10 @@ def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], st
             tried.insert(0, (share, perturbation))  # of equals the attack itself comes first
     tried.sort(key=lambda made: made[0])
     return [perturbation for _, perturbation in tried], "" if tried else reason
+
+
+def _itself(trial: Trial, model: TrainedModel) -> Perturbation:
+    return strongest_part(trial, model, on_model(trial, model))
 
 
 def _for_lack_of_a_gradient(error: ModelError) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -14,7 +15,9 @@ from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.scenarios import Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import GradientError
-from grb_check.evaluation.fewer_flips import fewer_flips, with_note
+from grb_check.evaluation import fewer_flips as module
+from grb_check.evaluation.fewer_flips import fewer_flips, strongest_part, with_note
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 
 
@@ -69,3 +72,28 @@ def test_a_note_says_that_little_of_the_budget_is_used() -> None:
         for used in (0, 17, 18, 20)
     ]
     assert notes == [(), (f"{HELD_BACK}: 17 of 20 edge changes",), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("most_heard", "used"), [(16, 16), (8, 8), (4, 4), (3, 2), (1, 16)], ids=str
+)
+def test_where_half_of_the_flips_does_as_much_fewer_are_tried(
+    monkeypatch: pytest.MonkeyPatch, most_heard: int, used: int
+) -> None:
+    """A model that ignores more flips than it hears; a note says that few are used."""
+
+    def right_after(_: Trial, __: TrainedModel, made: Perturbation) -> np.ndarray:
+        flipped = made.removed_edges.shape[1]
+        right = np.ones(THREAT.targets.numel(), dtype=bool)
+        right[: flipped if flipped <= most_heard else 0] = False
+        return right
+
+    monkeypatch.setattr(module, "right_after", right_after)
+    given = flips(16)
+    whole = given.attack.perturb(DATASET.graph, given.threat, None, None)  # type: ignore[arg-type]
+    kept = strongest_part(given, ready(), whole)
+    assert kept.removed_edges.shape[1] == used
+    held_back = (f"{HELD_BACK}: {used} of 16 edge changes",)
+    assert kept.notes == (held_back if used < 16 else ())
+    injected = replace(given, threat=THREAT)
+    assert strongest_part(injected, ready(), whole) is whole

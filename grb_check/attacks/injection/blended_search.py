@@ -35,6 +35,7 @@ from grb_check.attacks.injection.shared.injected_nodes import (
     InjectionQuestion,
     LinkedNodes,
     as_injected,
+    fewest_right,
     strongest,
 )
 from grb_check.attacks.injection.shared.links import links_notes, links_per_node
@@ -127,12 +128,12 @@ def improve_injections(
     given = [state for start in starts if (state := as_injected(question, start)) is not None]
     if not given:
         return None
-    found = [_improved(state, by_answers=True) for state in given]
+    found = [*given, *(_improved(state, by_answers=True) for state in given)]
     probabilities = clean_probabilities(question.graph, question.threat, question.model)
     whole, _ = best_blend(question, probabilities)
     with suppress(GradientError):  # there may be one from the given ones on alone
         found.append(_improved(_ascended(whole), by_answers=True, exchange=LONG_EXCHANGE))
-    return _as_perturbation(strongest(found), question.threat)
+    return _as_perturbation(fewest_right(found), question.threat)
 
 
 def _as_perturbation(state: Injected, threat: Threat) -> Perturbation:

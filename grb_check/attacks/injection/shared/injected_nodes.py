@@ -175,5 +175,13 @@ def as_injected(question: InjectionQuestion, perturbation: Perturbation) -> Inje
 
 
 def strongest(states: Iterable[Injected]) -> Injected:
-    """Return the state of the largest value."""
+    """Return the state of the largest value, to search on from."""
     return max(states, key=lambda state: state.value)
+
+
+def fewest_right(states: Iterable[Injected]) -> Injected:
+    """Return the state that leaves the fewest targets right, to end with; of equals, `strongest`.
+
+    A smooth count may be higher where more targets are just held than are lost.
+    """
+    return min(states, key=lambda state: (state.share_right, -state.value))

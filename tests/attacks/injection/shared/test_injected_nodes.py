@@ -7,7 +7,12 @@ from dataclasses import replace
 import torch
 from searched_injections import DATASET, THREAT, class_model, question
 
-from grb_check.attacks.injection.shared.injected_nodes import LinkedNodes, as_injected, strongest
+from grb_check.attacks.injection.shared.injected_nodes import (
+    LinkedNodes,
+    as_injected,
+    fewest_right,
+    strongest,
+)
 from grb_check.attacks.injection.shared.links import random_links
 from grb_check.attacks.threat import Perturbation, verify
 
@@ -60,3 +65,14 @@ def test_the_budget_of_a_perturbation_is_what_it_uses() -> None:
 def test_the_strongest_state_has_the_largest_value() -> None:
     states = [linked(seed).asked(features(seed)) for seed in range(4)]
     assert strongest(states).value == max(state.value for state in states)
+
+
+def test_the_last_choice_goes_by_targets_left() -> None:
+    """Where a smooth count says otherwise; among equals by the smooth count."""
+    state = linked().asked(features(0))
+    of_margins = [
+        replace(state, margins=torch.tensor(margins))
+        for margins in ([-0.1, -0.1, 0.9], [0.1, 0.1, -0.9], [0.2, 0.1, -0.9])
+    ]
+    assert strongest(of_margins) is of_margins[0]
+    assert fewest_right(of_margins) is of_margins[2]
