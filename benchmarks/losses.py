@@ -41,7 +41,7 @@ ARGUMENTS: Final = [
     "--grb-max-drop=0.9",
 ]
 # What a record says of when it was measured, and not of what.
-TIMES: Final = {"seconds", "training_seconds", "from_store", "digest", "planned"}
+TIMES: Final = {"seconds", "training_seconds", "from_store", "measured_before", "digest", "planned"}
 COLUMNS: Final = ("run", "killed", "exit", "lost", "seconds", "wrong")
 _NOT_BEGUN: Final = "nothing was measured"
 _STARTED: Final = re.compile("popen_loky")

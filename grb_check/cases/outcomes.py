@@ -90,6 +90,7 @@ class Measurement:
             parameters.
         weights: digest of the victim's parameters and buffers; empty if unknown.
         perturbation: digest of the perturbation that was applied; empty if unknown.
+        measured_before: whether all of this came from the store: an earlier run measured it.
     """
 
     seed: int
@@ -108,6 +109,7 @@ class Measurement:
     pretrained: bool = False
     weights: str = ""
     perturbation: str = ""
+    measured_before: bool = False
 
 
 def learned(clean: float, majority: float) -> bool:

@@ -199,6 +199,16 @@ class Evaluator:
         with threads_for(cache.harness.dataset.num_nodes), restored():
             return cache.victims.get(subject, seed)
 
+    def trained(self, subject: Subject, source: datasets.Source, seed: int) -> str:
+        """Return the digest of the victim of a repeat, see `TrainedModel.digest`.
+
+        Raises:
+            ModelError: it cannot be built, trained or called.
+        """
+        with self._progress(f"training {subject.name}, repeat {seed + 1}"):
+            victim = self.victim(subject, source, seed)
+        return victim.digest(self.dataset(source).graph, seed)
+
     def dataset(self, source: datasets.Source) -> AnyDataset:
         """Return the dataset on the device, loaded at its first use.
 

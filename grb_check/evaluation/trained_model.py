@@ -56,6 +56,21 @@ class TrainedModel:
         self.blended: dict[tuple[str, ...], Perturbation | None] = {}
         self.opened: TrainedModel | None = None
 
+    def digest(self, graph: Data, seed: int) -> str:
+        """Hex digest of the weights and of the logits on the clean graph; empty without `weights`.
+
+        Two models of the same code that have this in common are one model.
+
+        Args:
+            graph: clean.
+            seed: see `predict`.
+        """
+        if not self.weights:
+            return ""
+        with isolated_randomness(seed), torch.no_grad():
+            logits = model_on(self.victim, graph)(graph.x, graph.edge_index)
+        return digest_of({f"logits of {self.weights}": logits})
+
     @cached_property
     def weights(self) -> str:
         """Digest of all parameters and buffers; empty if one is sparse or lazy."""

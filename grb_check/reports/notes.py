@@ -42,6 +42,7 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
             )
     said |= {text for outcome in outcomes for text in _unlearned(outcome)}
     said |= set(_more_for_more(outcomes))
+    said |= _measured_before(outcomes)
     verdicts = [(row.id, row.verdict) for row in rows if row.verdict is not None]
     more = {
         row.id: row
@@ -123,6 +124,18 @@ def _more_for_more(outcomes: Sequence[Outcome]) -> list[str]:
                     f"{smaller:g} no more than {less.attacked:.1%}: the larger one missed that"
                 )
     return result
+
+
+def _measured_before(outcomes: Sequence[Outcome]) -> set[str]:
+    """What an earlier run has measured."""
+    repeats = [repeat for outcome in outcomes for repeat in outcome.repeats]
+    before = sum(repeat.measured_before for repeat in repeats)
+    if not before:
+        return set()
+    return {
+        f"{before} of {count(len(repeats), 'measurement')} from the store, where an earlier run of "
+        f"the same model, files and data left them; --grb-store=off measures again"
+    }
 
 
 def _unlearned(outcome: Outcome) -> list[str]:

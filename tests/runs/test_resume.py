@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from outcome_factory import CASE, outcome
 
+from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.datasets import Source, find
 from grb_check.errors import StoreWarning
@@ -33,10 +36,19 @@ RESULT = RepeatResult(
 class Imitation:
     """An evaluator that counts what it measures."""
 
-    def __init__(self, facts: CaseFacts = RESULT.facts, **environment: str) -> None:
-        self.measured = 0
+    def __init__(
+        self, facts: CaseFacts = RESULT.facts, digest: str = "w", **environment: str
+    ) -> None:
+        self.measured = self.trainings = 0
         self.environment = environment
-        self._facts = facts
+        self._facts, self._digest = facts, digest
+
+    def trained(self, *_: object) -> str:
+        self.trainings += 1
+        return self._digest
+
+    def trial(self, *_: object) -> SimpleNamespace:
+        return SimpleNamespace(attack=InjectionPgd())
 
     def facts(self, *_: object) -> CaseFacts:
         return self._facts
@@ -93,8 +105,42 @@ def test_a_text_that_is_no_measurement_is_discarded(tmp_path: Path) -> None:
     """With a warning, and measured again."""
     store, evaluator = Store(tmp_path), Imitation()
     measure(store, evaluator)
-    (path,) = list(tmp_path.rglob("*.npz"))
-    store.save_text(path.stem, '{"facts": 3}')
+    for path in tmp_path.rglob("*.npz"):
+        store.save_text(path.stem, '{"facts": 3}')
     with pytest.warns(StoreWarning, match="does not hold a measurement"):
-        assert measure(store, evaluator) == RESULT
+        assert measure(store, evaluator).facts == RESULT.facts
     assert evaluator.measured == 2
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
+    """Of the same files, and a training that ended with the same weights and answers."""
+    store = Store(tmp_path)
+    first, again = (measure(store, Imitation(), resume=False) for _ in range(2))
+    assert not first.measurement.measured_before
+    assert again.measurement == replace(first.measurement, measured_before=True)
+    for digest in ("x", ""):
+        other = Imitation(digest=digest)
+        for _ in range(2):
+            measured = measure(store, other, resume=False).measurement
+        assert other.measured == (1 if digest else 2)
+        assert measured.measured_before == bool(digest)
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_nothing_is_trained_to_resume_or_without_a_store(tmp_path: Path, resume: bool) -> None:
+    store, evaluator = Store(tmp_path if resume else None), Imitation()
+    for _ in range(2):
+        measure(store, evaluator, resume=resume)
+    assert (evaluator.measured, evaluator.trainings) == ((1, 1) if resume else (2, 0))
+
+
+def test_a_training_counts_to_the_seconds_of_its_measurement(tmp_path: Path) -> None:
+    class Slow(Imitation):
+        def trained(self, *_: object) -> str:
+            time.sleep(0.01)
+            return "w"
+
+    measured = measure(Store(tmp_path), Slow(), resume=False).measurement
+    training = measured.training_seconds - RESULT.measurement.training_seconds
+    assert training >= 0.01
+    assert measured.seconds == pytest.approx(RESULT.measurement.seconds + training)
