@@ -84,7 +84,7 @@ class FinishedMeasurements:
         training = time.perf_counter() - begun
         result = evaluator.repeat(subject, source, case, seed, repeats=repeats)
         result = replace(result, measurement=_with_training(result.measurement, training))
-        before = replace(result.measurement, measured_before=True)
+        before = replace(result.measurement, from_store=True, measured_before=True)
         lean = msgspec.json.encode(replace(result, measurement=before, perturbation=b""))
         for key in keys:
             self._store.save_text(key, lean.decode())

@@ -71,6 +71,7 @@ def facts(path: Path) -> Any:
     for case in record["cases"]:
         for repeat in case["outcome"]["repeats"]:
             del repeat["seconds"], repeat["training_seconds"], repeat["from_store"]
+            del repeat["measured_before"]
     return record
 
 

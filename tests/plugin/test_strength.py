@@ -20,7 +20,7 @@ def record(project: pytest.Pytester, name: str) -> dict[str, Any]:
 
 def figures(run_record: dict[str, Any]) -> dict[str, Any]:
     """Repeats by case, without what may differ between runs."""
-    timing = ("seconds", "training_seconds", "from_store")
+    timing = ("seconds", "training_seconds", "from_store", "measured_before")
     return {
         case["id"]: [
             {key: value for key, value in repeat.items() if key not in timing}

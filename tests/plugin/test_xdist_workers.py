@@ -47,7 +47,7 @@ ARGS = (
     "--grb-max-drop=1",
     "--grb-min-clean=0",
 )
-TIMES = ("seconds", "training_seconds", "from_store")
+TIMES = ("seconds", "training_seconds", "from_store", "measured_before")
 
 
 def _cases(path: Path) -> dict[str, Any]:

@@ -24,6 +24,7 @@ def differences(left: Any, right: Any, path: str = "") -> list[str]:
 def timeless(value: Any) -> Any:
     """Remove what differs between runs: durations, and hits of the store."""
     if isinstance(value, dict):
-        left_out = {"seconds", "training_seconds", "from_store", "origins", "digest", "date"}
+        left_out = {"seconds", "training_seconds", "from_store", "measured_before"}
+        left_out |= {"origins", "digest", "date"}
         return {key: timeless(item) for key, item in value.items() if key not in left_out}
     return [timeless(item) for item in value] if isinstance(value, list) else value
