@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
+import torch
 from finished_tests import finished
 from plugin_names import BRITTLE, IDS, QUICK, TINY
 
@@ -209,6 +210,34 @@ def test_a_second_run_takes_the_perturbations_from_the_store(project: pytest.Pyt
     flags = [r["from_store"] for c in record["cases"] for r in c["outcome"]["repeats"]]
     assert flags == [True] * 4
     assert (project.path / ".grb_check" / ".gitignore").read_text() == "*\n"
+
+
+@pytest.mark.usefixtures("own_store")
+@pytest.mark.slow
+def test_a_second_run_measures_only_what_has_changed(project: pytest.Pytester) -> None:
+    """Weights that the factory reads count, though no import tells of them."""
+    (project.path / "kept.py").write_text(
+        "import torch\n"
+        "from grb_check import Trained\n"
+        "from models import Mlp\n\n"
+        "def build(num_features, num_classes):\n"
+        "    model = Mlp(num_features, num_classes)\n"
+        "    model.load_state_dict(torch.load('weights.pt'))\n"
+        "    return Trained(model)\n"
+    )
+
+    def measured_before(*more: str) -> bool:
+        args = [*TINY, "--grb-attack=rnd", "--grb-difficulty=easy", "--grb-model=kept:build"]
+        result = project.runpytest(*args, *more)
+        result.stdout.fnmatch_lines("*easy*injection/rnd*")
+        return "note: 2 of 2 measurements from the store" in result.stdout.str()
+
+    for seed in (0, 1):
+        weight = torch.rand((3, 8), generator=torch.Generator().manual_seed(seed))
+        weights = {"linear.weight": weight, "linear.bias": torch.zeros(3)}
+        torch.save(weights, project.path / "weights.pt")
+        assert [measured_before(), measured_before()] == [False, True]
+    assert not measured_before("--grb-store=off")
 
 
 def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pytester) -> None:

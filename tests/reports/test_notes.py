@@ -31,3 +31,16 @@ def test_a_larger_budget_that_leaves_more_is_said() -> None:
     assert "a budget of 0.05 no more than 56.7%" in text
     assert curve(0.6, 0.6, 0.605) == []
     assert curve(0.567, 0.591, 0.4, method="black-box") == []
+
+
+def test_a_note_counts_what_an_earlier_run_has_measured() -> None:
+    case = Case("d", "full", "injection", "pgd")
+    made = outcome([(0.8, 0.5), (0.8, 0.4)], [(0.8, 0.2), (0.8, 0.2)], case, "net")
+    first, second = made.repeats
+    for repeats, expected in (
+        ((first, second), []),
+        ((replace(first, measured_before=True), second), ["1 of 2 measurements from the store"]),
+    ):
+        row = entry(case, replace(made, repeats=repeats), Gate(max_drop=1.0))
+        said = notes(run_record(record([row])).cases, 2)
+        assert [text.partition(",")[0] for text in said if "from the store" in text] == expected
