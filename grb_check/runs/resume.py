@@ -49,6 +49,7 @@ class FinishedMeasurements:
         self._resume = resume
         self._files = files
         self._sources: dict[str, str] = {}  # of the models and attacks of this run
+        self._digests: dict[tuple[object, Source, int], str] = {}  # of its trained models
 
     def repeat(
         self, subject: Subject, source: Source, case: Case, seed: int, *, repeats: int
@@ -75,7 +76,7 @@ class FinishedMeasurements:
         keys = [self._store.key(**parts)]
         saved = self._saved(keys[0]) if self._resume else None
         begun = time.perf_counter()
-        if saved is None and (trained := evaluator.trained(subject, source, seed)):
+        if saved is None and (trained := self._trained(subject, source, seed)):
             attack = evaluator.trial(source, case).attack
             keys.append(self._store.key(**parts, trained=trained, code=self._code_of(attack)))
             saved = self._saved(keys[1])
@@ -99,6 +100,12 @@ class FinishedMeasurements:
         except msgspec.MsgspecError as error:
             self._store.discard(key, f"does not hold a measurement: {error}")
             return None
+
+    def _trained(self, subject: Subject, source: Source, seed: int) -> str:
+        key = (subject.key, source, seed)
+        if key not in self._digests:
+            self._digests[key] = self._evaluator.trained(subject, source, seed)
+        return self._digests[key]
 
     def _code_of(self, attack: Attack) -> str:
         """Digests of what measures, and of a user's attack."""
