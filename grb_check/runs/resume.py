@@ -60,13 +60,15 @@ class FinishedMeasurements:
         """
         evaluator = self._evaluator
         facts = evaluator.facts(source, case)
-        if self._store.folder is None or not (subject.target and facts.attack):
-            # Without a store, or where a change could not be detected.
+        # Asked for without a store, too: later runs of this process are held to these files.
+        sources = self._sources_of(subject.target) if subject.target else ""
+        if self._store.folder is None or not (sources and facts.attack):
+            # Where a change could not be detected, nothing is kept.
             return evaluator.repeat(subject, source, case, seed, repeats=repeats)
         parts: dict[str, str | int] = {
             "kind": "repeat",
             "model": f"{subject.target} {sorted(subject.args.items())!r}",
-            "sources": self._sources_of(subject.target),
+            "sources": sources,
             "packages": packages_digest(tuple(sys.path)),
             "environment": repr(sorted(evaluator.environment.items())),
             "case": replace(case, model="").id,
