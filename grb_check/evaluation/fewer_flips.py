@@ -36,7 +36,8 @@ def strongest_part(trial: Trial, model: TrainedModel, perturbation: Perturbation
         return left(trial, right_after(trial, model, tried))
 
     half, *smaller = (_each(round(1 / part), perturbation) for part in SHARES)
-    if share(half) > share(perturbation):
+    whole = share(perturbation)
+    if not whole or share(half) > whole:
         return perturbation
     fewer = [half, *smaller, *fewer_flips(trial, model)]
     tried = [perturbation, *(with_note(trial, replace(made, notes=())) for made in fewer)]

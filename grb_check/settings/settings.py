@@ -72,7 +72,7 @@ class Execution:
         store: of perturbations and of finished measurements; None for none.
         jobs: processes of this machine; 0 for as many as it has room for; None for this one.
         timeout: seconds of a task in another process; None for any number.
-        resume: whether measurements of an interrupted run are taken from the store.
+        resume: whether measurements are taken from the store without a training.
         files: digest of all files that models may depend on; empty for those that they import.
         shard: the part of the run; None for the whole run.
         evidence: directory of evidence; empty for none.
