@@ -12,7 +12,13 @@ from grb_check.attacks.columns import ColumnLimits, limits_of
 from grb_check.attacks.modification.shared.edge_set import degrees_of, mask_of
 from grb_check.attacks.modification.shared.removable import local_budgets
 from grb_check.attacks.names import split_budget
-from grb_check.attacks.registry import MOST_POISONED, is_targeted, local_budget_of, source_of
+from grb_check.attacks.registry import (
+    MOST_POISONED,
+    flips_of,
+    is_targeted,
+    local_budget_of,
+    source_of,
+)
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING, Scenario
 from grb_check.attacks.threat import Threat
 from grb_check.datasets.dataset import Dataset
@@ -42,7 +48,7 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
     budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
     if is_targeted(scenario, attack):
         most = MOST_POISONED if scenario == POISONING else MOST_TARGETS
-        return threat_to_each(dataset, difficulty, local_budget, most)
+        return threat_to_each(dataset, difficulty, local_budget, most, flips_of(scenario, attack))
     of_nodes = source_of(scenario, attack)[0] == INJECTION
     kind: Scenario = INJECTION if of_nodes else MODIFICATION
     threat = threat_for(dataset, difficulty, kind, budget, local_budget)
@@ -202,6 +208,7 @@ def threat_to_each(
     difficulty: str,
     local_budget: float | None = None,
     most: int = MOST_TARGETS,
+    flips: int | None = None,
 ) -> Threat:
     """Return the threat to the test nodes of one difficulty, each attacked on its own.
 
@@ -210,7 +217,7 @@ def threat_to_each(
     local budget's share of d, rounded down, at least 1; and never more than `MOST_FLIPS` (our
     choice) or than there are pairs with the target. Of more than `most` targets that many are
     drawn, with a seed that is always the same: each is attacked, and each model is called, or
-    trained, once for each of them. (our choice)
+    trained, once for each of them. (our choice) With `flips` that is the budget of each.
 
     Raises:
         UsageError: the difficulty is unknown, or the dataset is a set of graphs.
@@ -226,7 +233,9 @@ def threat_to_each(
         order = torch.randperm(targets.numel(), generator=torch.Generator().manual_seed(0))
         targets = targets[order[:most].sort().values.to(targets.device)]
     positions = targets.cpu()
-    if whole.local_budgets is None:
+    if flips is not None:
+        budgets = torch.full_like(positions, flips)
+    elif whole.local_budgets is None:
         budgets = degrees_of(dataset.graph)[positions] + NETTACK_SPARE
     else:
         budgets = whole.local_budgets[positions].clamp(min=1)

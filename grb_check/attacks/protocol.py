@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -105,6 +105,26 @@ class FlipTrials(Protocol):
     def move(self, pairs: Tensor) -> None:
         """Flip pairs int64 [2, m], each once, in the current graph."""
         ...
+
+
+# `proven`: by the model's type, or because each flip is a call of the model; `checked`: in a trial
+# on some flips alone.
+Basis: TypeAlias = Literal["proven", "checked"]
+
+
+@dataclass(frozen=True, eq=False)
+class ExactTrials:
+    """The answers of a model to single flips, and which of them matter.
+
+    Attributes:
+        trials: of the model and the targets.
+        near: bool [N]: a pair without such a node changes no target.
+        basis: of that, and of the answers.
+    """
+
+    trials: FlipTrials
+    near: Tensor
+    basis: Basis
 
 
 def parts_of(flip_sets: FlipSets, size: int) -> Iterator[FlipSets]:

@@ -45,6 +45,7 @@ class Row:
             the attack, see `cases.suites`. Every attack has `standard`, whose
             strongest is `worst`, or `local`, if its threat bounds the changes for single nodes, or
             `poisoning`.
+            `exact`: it tries everything, and proves what stays.
             `targeted`: each target is attacked on its own, within its own budget.
             `graphs`: it can attack each graph of a set within that graph's own budget, and the
             suite `graphs` runs it.
@@ -55,6 +56,7 @@ class Row:
             --grb-store=off`, one core). They tell how long a run may take. The first white-box
             injection attack of a run, most often PGD, pays for the start from blends.
         knows_model: whether its plain name stands for attackers who do.
+        flips: of `targeted` attacks: the edge budget of each target; None for one by its degree.
     """
 
     path: str
@@ -63,6 +65,7 @@ class Row:
     local_budget: float | None = None
     seconds: tuple[float, float] = (0.1, 5.0)
     knows_model: bool = False
+    flips: int | None = None
 
 
 # In the order of reports and of the case matrix.
@@ -133,6 +136,13 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     (MODIFICATION, "nettack"): Row(f"{_MODIFICATION}.nettack:ModificationNettack", _TARGETED),
     (MODIFICATION, "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),
     (MODIFICATION, "l1d-rnd"): Row(f"{_MODIFICATION}.l1d_rnd:ModificationL1dRnd", _TARGETED),
+    (MODIFICATION, "any-flip"): Row(
+        f"{_MODIFICATION}.any_flip:ModificationAnyFlip",
+        ("exact", "targeted"),
+        seconds=(0.1, 300.0),
+        knows_model=True,
+        flips=1,
+    ),
     (POISONING, "metattack"): Row(
         f"{_POISONING}.metattack:PoisoningMetattack", (POISONING,), seconds=(35.0, 35.0)
     ),
@@ -194,6 +204,12 @@ def name_at_local_budget(scenario: str, name: str, local_budget: float | None) -
 def is_targeted(scenario: str, name: str) -> bool:
     """Whether an attack, named with or without modifiers, attacks each target on its own."""
     return source_of(scenario, name) in tagged("targeted")
+
+
+def flips_of(scenario: str, name: str) -> int | None:
+    """Return the edge budget of each target that an attack brings along; None if it has none."""
+    row = BUILT_IN.get(source_of(scenario, name))
+    return None if row is None else row.flips
 
 
 def load_attack(
@@ -268,6 +284,11 @@ def canonical_name(
             f"degree, or select attacks on all targets together"
         )
     local_budget = names.split_local_budget(names.split_budget(name)[0])[1]
+    if local_budget is not None and flips_of(scenario, base) is not None:
+        raise UsageError(
+            f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}=SHARE: each target has a "
+            f"budget of {flips_of(scenario, base)} changed edge"
+        )
     name = name_at_local_budget(scenario, name, local_budget)
     if base == plain:
         return names.with_budgets_of(plain, name)

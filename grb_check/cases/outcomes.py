@@ -63,6 +63,31 @@ class Reference:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Exact:
+    """What an attack that tries everything found, in numbers of targets.
+
+    Attributes:
+        tried: number of changes of the graph that were computed.
+        right: targets that are right on the clean graph.
+        proven: those of them that stay right under every change that the threat allows.
+        undecided: those of them of which that is not known: time or rounding ended it.
+        basis: `proven`: which nodes a change reaches follows from the model's type, or nothing was
+            assumed of it; `checked`: it was compared with the model on some changes alone.
+    """
+
+    tried: int
+    right: int
+    proven: int
+    undecided: int
+    basis: str
+
+    @property
+    def fallen(self) -> int:
+        """Targets with a change under which they are wrong."""
+        return self.right - self.proven - self.undecided
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measurement:
     """Figures of one case in one repeat: a victim trained and attacked with this seed.
 
@@ -91,6 +116,7 @@ class Measurement:
         weights: digest of the victim's parameters and buffers; empty if unknown.
         perturbation: digest of the perturbation that was applied; empty if unknown.
         measured_before: whether all of this came from the store: an earlier run measured it.
+        exact: of an attack that tries everything; the attacked accuracy is the proven share.
     """
 
     seed: int
@@ -110,6 +136,7 @@ class Measurement:
     weights: str = ""
     perturbation: str = ""
     measured_before: bool = False
+    exact: Exact | None = None
 
 
 def learned(clean: float, majority: float) -> bool:

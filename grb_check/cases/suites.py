@@ -101,6 +101,14 @@ _SUITES: Final = (
         attacks=tagged("local"),
         repeats=3,
     ),
+    # What is proven against one changed edge: every one is tried at every target.
+    Suite(
+        name="exact",
+        datasets=("synthetic-cora",),
+        difficulties=(WHOLE,),
+        attacks=tagged("exact"),
+        repeats=1,
+    ),
     # Guerranti et al. 2023: Table 6, nodes, and Table 5, graphs; 15 initialisations each.
     Suite(
         name="contrastive",

@@ -23,12 +23,14 @@ from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.evaluation.black_box import black_box
 from grb_check.evaluation.changes import changes_of
 from grb_check.evaluation.dataset_cache import DatasetCache
+from grb_check.evaluation.exact import exact, exact_references, proves
 from grb_check.evaluation.fallbacks import transferred_variant
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.perturbations import on_surrogates
 from grb_check.evaluation.references import black_box_references
 from grb_check.evaluation.results import shipped_on
 from grb_check.evaluation.surrogates import check_kinds
+from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.white_box import white_box, white_box_references
 from grb_check.victims.subject import Subject
@@ -91,7 +93,9 @@ def measure_repeat(
     with progress(f"{trial.case.id}: {label}, training {subject.name}"):
         victim = cache.victims.get(subject, trial.seed)
     trained = time.perf_counter()
-    attack = white_box if trial.attack.knowledge == "white-box" else black_box
+    knows = trial.attack.knowledge == "white-box"
+    attack: Callable[[Trial, TrainedModel, Sequence[str]], RepeatResult]
+    attack = exact if proves(trial.attack) else white_box if knows else black_box
     with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
         result = attack(trial, victim, () if shipped_on(trial) else kinds)
     measurement = replace(
@@ -118,6 +122,8 @@ def reference_scores(
         methods: tried on it, see `RepeatResult`.
         kinds: of the references.
     """
+    if proves(trial.attack):
+        return exact_references(trial, kinds)
     if methods:
         return white_box_references(trial, transferred_variant(trial), methods, kinds)
     return black_box_references(trial, on_surrogates(trial)[0], kinds)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.findings import Finding
-from grb_check.cases.outcomes import Measurement, Method, Reference, Scores
+from grb_check.cases.outcomes import Exact, Measurement, Method, Reference, Scores
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.datasets.dataset import digest
 from grb_check.datasets.metric import largest_class
@@ -37,6 +37,7 @@ def measured(
     notes: tuple[str, ...] = (),
     diagnostics: tuple[Finding, ...] = (),
     left_by: Mapping[Method, float] | None = None,
+    exact: Exact | None = None,
 ) -> RepeatResult:
     """Put the result of a case in a repeat together.
 
@@ -52,6 +53,7 @@ def measured(
         notes: remarks beside those of the perturbation.
         diagnostics: findings beside that on the budget.
         left_by: what each method leaves, see `Measurement`.
+        exact: of an attack that tries everything.
 
     Returns:
         A result whose times are 0; the caller knows them.
@@ -66,11 +68,12 @@ def measured(
         training_seconds=0.0,
         notes=(*perturbation.notes, *notes),
         method=method,
-        diagnostics=(*diagnostics, *_budget_finding(trial, perturbation)),
+        diagnostics=diagnostics if exact else (*diagnostics, *_budget_finding(trial, perturbation)),
         left_by=left_by or {},
         pretrained=victim.pretrained,
         weights=victim.weights,
         perturbation=digest(perturbation.tensors())[:16],
+        exact=exact,
     )
     return RepeatResult(
         facts=facts_of(trial),

@@ -114,6 +114,14 @@ class DeltaTrials:
         """Rows and edges so far, as a share of those of a forward pass on the first graph."""
         return self._visited / self._of_a_pass
 
+    @property
+    def hops(self) -> int:
+        """How far the ends of a flip are from the targets that it changes, at most.
+
+        A layer that divides by the senders' degrees changes the neighbours of an end already.
+        """
+        return len(self._norms) - (0 if self._norms and self._norms[0].right else 1)
+
     def logits(self) -> Tensor:
         """Return float [t, c] in the current graph."""
         return self._logits
@@ -148,14 +156,14 @@ class DeltaTrials:
             self._logits = self._logits.index_copy(
                 0, positions[positions >= 0], logits[positions >= 0]
             )
-        self._codes = _toggled(self._codes, self._both_codes(pairs))
+        self._codes = toggled(self._codes, self._both_codes(pairs))
         self._index()
         if reach is None:
             self._refresh()
 
     def _in_parts(self, flip_sets: FlipSets, size: int) -> ChangedLogits:
         parts = list(parts_of(flip_sets, size))
-        return _joined([self.tried(part) for part in parts], [part.count for part in parts])
+        return joined_changes([self.tried(part) for part in parts], [part.count for part in parts])
 
     def _both_codes(self, pairs: Tensor) -> Tensor:
         first, second = pairs
@@ -356,7 +364,7 @@ def _among(codes: Tensor, requested: Tensor) -> Tensor:
     return codes[positions] == requested
 
 
-def _toggled(codes: Tensor, changed: Tensor) -> Tensor:
+def toggled(codes: Tensor, changed: Tensor) -> Tensor:
     """Return ascending codes without those of `changed` that are there, and with the others."""
     changed = changed.sort().values
     there = _among(codes, changed)
@@ -376,7 +384,7 @@ def _one_set(pairs: Tensor) -> FlipSets:
     return FlipSets(pairs, torch.zeros_like(pairs[0]), 1)
 
 
-def _joined(parts: Sequence[ChangedLogits], counts: Sequence[int]) -> ChangedLogits:
+def joined_changes(parts: Sequence[ChangedLogits], counts: Sequence[int]) -> ChangedLogits:
     """Return the changes of candidates that were tried in parts, numbered through.
 
     Args:

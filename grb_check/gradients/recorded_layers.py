@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from grb_check.attacks.protocol import FlipSets
+from grb_check.attacks.protocol import FlipSets, FlipTrials
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import DeltaTrials, Receive
 from grb_check.gradients.layer_calls import keeping_state, layers_of
@@ -216,18 +216,25 @@ def _agreeing(
     """Return the trials of a graph if their logits are those of the module."""
     layers = RecordedLayers(adapter, x, norms, finish)
     trials = DeltaTrials(layers, edge_index, x.shape[0], targets)
-    return trials if _agree(trials, layers, edge_index, targets) else None
+    same = agree_with_module(trials, adapter, x, edge_index, targets, finish)
+    return trials if same else None
 
 
-def _agree(
-    trials: DeltaTrials, layers: RecordedLayers, edge_index: Tensor, targets: Tensor
+def agree_with_module(
+    trials: FlipTrials,
+    adapter: Adapter,
+    x: Tensor,
+    edge_index: Tensor,
+    targets: Tensor,
+    finish: Callable[[Tensor, int], Tensor],
 ) -> bool:
     """Return whether the logits are those of the module, on the graph and for some candidates."""
 
     def own_logits(edges: Tensor) -> Tensor:
-        return layers.finish(layers.adapter(layers.x, edges), num_nodes)[targets]
+        with torch.no_grad():
+            return finish(adapter(x, edges), num_nodes)[targets]
 
-    num_nodes = layers.x.shape[0]
+    num_nodes = x.shape[0]
     flip_sets = _some_flip_sets(edge_index, num_nodes, targets)
     changed = trials.tried(flip_sets)
     outputs, expected = [trials.logits()], [own_logits(edge_index)]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from grb_check.attacks.protocol import (
     DifferentiableModel,
+    ExactTrials,
     FlipTrials,
     GraphModel,
     PairGradients,
@@ -94,6 +95,13 @@ class Rescaled:
         with_flips = getattr(self.inner, "with_flips", lambda *_: None)
         result: FlipTrials | None = with_flips(self.units(x), edge_index, targets)
         return result
+
+    def exact_flips(self, x: Tensor, edge_index: Tensor, targets: Tensor) -> ExactTrials:
+        return _victim(self.inner).exact_flips(self.units(x), edge_index, targets)
+
+    def in_double(self) -> Rescaled:
+        """See `Victim.in_double`."""
+        return Rescaled(_victim(self.inner).in_double(), self.units)
 
 
 @dataclass(frozen=True, eq=False)

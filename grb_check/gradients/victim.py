@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, cast
 
 import torch
 from torch import Tensor, nn
 
-from grb_check.attacks.protocol import FlipTrials, PairGradients
+from grb_check.attacks.protocol import ExactTrials, FlipTrials, PairGradients
 from grb_check.errors import GradientError
 from grb_check.gradients.alternating import (
     Alternating,
@@ -20,6 +21,7 @@ from grb_check.gradients.alternating import (
     pair_logits,
 )
 from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
+from grb_check.gradients.exact_trials import exact_trials
 from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
 from grb_check.gradients.injected_rows import RowForm, injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
@@ -239,6 +241,34 @@ class Victim:
         if self.adapter.batch is not None or not self._on_plain_edges:
             return None
         return recorded_trials(self.adapter, x, edge_index, targets, self._checked)
+
+    def exact_flips(self, x: Tensor, edge_index: Tensor, targets: Tensor) -> ExactTrials:
+        """Return the answers to all single flips that can change a target, see `exact_trials`.
+
+        Raises:
+            ModelError: it is not known which these are.
+        """
+        known = self._on_plain_edges and receptive_hops(self.module) is not None
+        proven = self._alternating() is not None or known
+        return exact_trials(
+            self.adapter,
+            cast("DeltaTrials | None", self.with_flips(x, edge_index, targets)),
+            "proven" if proven else "checked",
+            x,
+            edge_index,
+            targets,
+            self._checked,
+        )
+
+    def in_double(self) -> Victim:
+        """Return the model with a copy of its module in float64."""
+        module = copy.deepcopy(self.module).double()
+        return replace(
+            self,
+            adapter=replace(self.adapter, module=module),
+            layer_factors=LayerFactors(),
+            row_form=RowForm(),
+        )
 
     def _alternating(self) -> Alternating | None:
         """Return the module, if its layers are known and its output is one row a node."""

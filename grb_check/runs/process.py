@@ -51,6 +51,9 @@ class Process:
         attacks: AttackRegistry | None = None,
     ) -> None:
         _refuse_others(settings)
+        # Large tensors in huge pages, where Linux has them: page faults were half the time of a
+        # training on 1 million edges. torch looks once, at its first tensor.
+        os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
         with quiet_imports():
             from grb_check.evaluation.evaluator import Evaluator  # imports torch
 

@@ -63,7 +63,7 @@ def is_plain(module: nn.Module, *, allowed: tuple[type, ...] = ()) -> bool:
     instance, or by batch statistics in evaluation mode.
     """
     return not is_patched(module) and all(
-        _is_row_wise(part) or type(part) in allowed
+        is_row_wise(part) or type(part) in allowed
         for part in module.modules()
         if part is not module
     )
@@ -103,7 +103,8 @@ def receptive_part(
     return nodes, part, torch.searchsorted(nodes, targets)
 
 
-def _is_row_wise(part: nn.Module) -> bool:
+def is_row_wise(part: nn.Module) -> bool:
+    """Return whether a part is of a type that maps each row by itself in evaluation mode."""
     if isinstance(part, (nn.BatchNorm1d, BatchNorm)):
         inner = getattr(part, "module", part)
         return type(part) in _ROW_WISE and bool(inner.track_running_stats)

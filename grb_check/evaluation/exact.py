@@ -1,0 +1,116 @@
+"""Attacks that try everything: what is proven of a model, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+import numpy as np
+from torch_geometric.data import Data
+
+from grb_check.attacks.modification.any_flip import Verdicts
+from grb_check.attacks.protocol import Attack, DifferentiableModel
+from grb_check.attacks.threat import Threat, verify
+from grb_check.cases.outcomes import Exact, Scores
+from grb_check.cases.repeat_results import RepeatResult
+from grb_check.errors import count
+from grb_check.evaluation.perturbations import white_box_view
+from grb_check.evaluation.references import save_scores, stored_scores
+from grb_check.evaluation.results import measured
+from grb_check.evaluation.scores import Right, right_after, right_before, scores
+from grb_check.evaluation.store_keys import description_of, white_box_reference_key
+from grb_check.evaluation.trained_model import TrainedModel
+from grb_check.evaluation.trial import Trial
+from grb_check.user_code.randomness import isolated_randomness
+
+
+class ProvingAttack(Attack, Protocol):
+    """An attack that says of each target whether it falls, and proves it of those that do not."""
+
+    def verdicts(self, graph: Data, threat: Threat, model: DifferentiableModel) -> Verdicts:
+        """Return what is known of each target; arguments as those of `perturb`."""
+        ...
+
+
+def proves(attack: Attack) -> bool:
+    """Return whether an attack is a `ProvingAttack`."""
+    return hasattr(attack, "verdicts")
+
+
+def exact(trial: Trial, victim: TrainedModel, kinds: Sequence[str]) -> RepeatResult:
+    """Prove what can be proven of the victim, and of references.
+
+    Args:
+        trial: of a `ProvingAttack`, in its repeat.
+        victim: the model under test.
+        kinds: of the references.
+
+    Raises:
+        BudgetError: the attack did more than its threat allows.
+        ModelError: the model's answers to flips are not known.
+    """
+    verdicts, after, summary = _judged(trial, victim)
+    return measured(
+        trial,
+        victim,
+        verdicts.perturbation,
+        False,
+        scores(trial, right_before(trial, victim), after),
+        exact_references(trial, kinds),
+        method="adaptive",
+        methods=("adaptive",),
+        notes=(_told(victim.victim.name, summary),),
+        exact=summary,
+    )
+
+
+def exact_references(trial: Trial, kinds: Sequence[str]) -> dict[str, Scores]:
+    """Return the scores of references, of which the same is proven, by kind; stored."""
+    return {kind: _reference_scores(trial, kind) for kind in kinds}
+
+
+def _reference_scores(trial: Trial, kind: str) -> Scores:
+    key = white_box_reference_key(trial, kind, description_of(trial) or "", "every change")
+    with trial.harness.store.lock(key):
+        stored = stored_scores(trial, key)
+        if stored is not None:
+            return stored
+        reference = trial.harness.reference(kind, trial.seed)
+        return save_scores(trial, key, right_before(trial, reference), _judged(trial, reference)[1])
+
+
+def _told(name: str, found: Exact) -> str:
+    computed = count(found.tried, "flip") + " computed"
+    if found.basis != "proven":
+        computed += "; checked, not proven: what a flip reaches was compared on some flips alone"
+    return (
+        f"{name}: of {count(found.right, 'target')} that are right, {found.proven} keep their "
+        f"class under every flip, {found.fallen} do not, {found.undecided} undecided ({computed})"
+    )
+
+
+def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Exact]:
+    """Return what is known of a model, and which targets are proven, bool [t].
+
+    A target that stays right under the flip that was found for it is undecided.
+    """
+    attack = cast(ProvingAttack, trial.attack)
+    graph = white_box_view(trial, model)
+    with isolated_randomness(trial.seed):
+        verdicts = attack.verdicts(graph, trial.threat, model.victim)
+    verify(verdicts.perturbation, trial.harness.dataset.graph, trial.threat)
+    before = right_before(trial, model)
+    after = right_after(trial, model, verdicts.perturbation)
+    has_flip = np.zeros_like(after)
+    has_flip[verdicts.perturbation.flip_targets.numpy()] = True
+    undecided = after & has_flip
+    undecided[verdicts.undecided.numpy()] = True
+    proven = after & ~undecided
+    summary = Exact(
+        tried=verdicts.tried,
+        right=int(before.sum()),
+        proven=int(proven.sum()),
+        undecided=int(undecided.sum()),
+        basis=verdicts.basis,
+    )
+    return verdicts, proven, summary

@@ -1,0 +1,165 @@
+"""The answers of a model to all flips that can reach a target, and why no other can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
+from torch_geometric.utils import k_hop_subgraph
+
+from grb_check.attacks.modification.shared.edge_set import edge_set
+from grb_check.attacks.modification.shared.whole_trials import WholeTrials
+from grb_check.attacks.protocol import Basis, ExactTrials
+from grb_check.errors import ModelError
+from grb_check.gradients.flip_deltas import DeltaTrials
+from grb_check.gradients.layer_calls import layers_of
+from grb_check.gradients.recorded_layers import agree_with_module
+from grb_check.gradients.row_trials import RowTrials
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.receptive_field import is_row_wise
+
+MOST_WHOLE: Final = 60  # nodes up to which each pair of them costs a call of the model
+
+
+def exact_trials(
+    adapter: Adapter,
+    deltas: DeltaTrials | None,
+    basis: Basis,
+    x: Tensor,
+    edge_index: Tensor,
+    targets: Tensor,
+    finish: Callable[[Tensor, int], Tensor],
+) -> ExactTrials:
+    """Return the answers of a model to single flips.
+
+    Args:
+        adapter: of the module, in evaluation mode.
+        deltas: those of layers that propagate linearly, if the module's do.
+        basis: of the rows that its type reaches.
+        x: float [N, d].
+        edge_index: int64 [2, 2E], both directions of each edge.
+        targets: int64 [t], distinct.
+        finish: from the module's output for so many rows to logits.
+
+    Raises:
+        ModelError: the rows that a flip reaches are not known, and the graph is too large to call
+            the module for each pair of nodes. Names what mixes rows, if that is known.
+    """
+    num_nodes = x.shape[0]
+
+    def whole(edges: Tensor) -> Tensor:
+        with isolated_randomness(0):
+            return finish(adapter(x, edges), num_nodes)
+
+    every = torch.ones(num_nodes, dtype=torch.bool, device=x.device)
+    plain = WholeTrials(whole, edge_set(Data(x=x, edge_index=edge_index)), targets)
+    if num_nodes <= MOST_WHOLE:
+        return ExactTrials(plain, every, "proven")
+    if _ignores_edges(adapter, x, edge_index):  # no flip can change anything
+        return ExactTrials(plain, ~every, "proven")
+    trials = deltas or _row_trials(adapter, x, edge_index, targets, finish)
+    if trials is None:
+        raise ModelError(_unknown_reach(adapter))
+    near, _, _, _ = k_hop_subgraph(targets, trials.hops, edge_index, num_nodes=num_nodes)
+    return ExactTrials(trials, torch.zeros_like(every).index_fill(0, near, True), basis)
+
+
+def _row_trials(
+    adapter: Adapter,
+    x: Tensor,
+    edge_index: Tensor,
+    targets: Tensor,
+    finish: Callable[[Tensor, int], Tensor],
+) -> RowTrials | None:
+    """Return those of a module of PyG's layers; None if a trial finds that they are wrong."""
+    if not layers_of(adapter.module):
+        return None
+    try:
+        trials = RowTrials(adapter, x, edge_index, targets, finish)
+        same = agree_with_module(trials, adapter, x, edge_index, targets, finish)
+    except (ModelError, RuntimeError):
+        return None
+    return trials if same else None
+
+
+class _Untouched(TorchFunctionMode):
+    """Notes whether a tensor is used for more than its shape and type."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__()
+        self.used = False
+        self._tensor = tensor
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        of_shape = getattr(func, "__name__", "") == "__get__" or func in (Tensor.size, Tensor.dim)
+        if not of_shape and any(value is self._tensor for value in _flat((args, kwargs))):
+            self.used = True
+        return func(*args, **kwargs)
+
+
+def _flat(value: object) -> Iterator[object]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flat(item)
+    elif isinstance(value, Mapping):
+        yield from _flat(list(value.values()))
+    else:
+        yield value
+
+
+def _ignores_edges(adapter: Adapter, x: Tensor, edge_index: Tensor) -> bool:
+    """Return whether a module's answer is made without looking at the edges that it is given."""
+    if not adapter.convention.roles <= {"x", "edge_index"} or adapter.given_edges is not None:
+        return False
+    edges = _Untouched(edge_index)
+
+    @contextmanager
+    def watched() -> Iterator[None]:
+        with adapter.within(), edges:
+            yield
+
+    with torch.no_grad(), isolated_randomness(0):
+        output = replace(adapter, within=watched)(x, edge_index)
+    with torch.no_grad(), isolated_randomness(0):
+        without = adapter(x, edge_index[:, :0])
+    return not edges.used and torch.equal(output, without)
+
+
+def _unknown_reach(adapter: Adapter) -> str:
+    mixing = sorted(set(_mixing(adapter.module)))
+    what = (
+        "its layers are not called one after another with (x, edge_index), or something between "
+        "them mixes rows of nodes"
+    )
+    if mixing:
+        what = f"its {', '.join(mixing)} may mix rows of all nodes"
+    return (
+        f"model {adapter.name}: which nodes a changed edge reaches is not known: {what}; on a "
+        f"graph of more than {MOST_WHOLE} nodes nothing can be proven then; attack it instead, as "
+        f"with --grb-suite=local"
+    )
+
+
+def _mixing(module: nn.Module) -> Iterator[str]:
+    """Yield the types of parts without parts that are not known to be row-wise, outside layers."""
+    for part in module.children():
+        if isinstance(part, MessagePassing):
+            continue
+        yield from _mixing(part)
+        if next(part.children(), None) is None and not is_row_wise(part):
+            yield type(part).__name__
