@@ -5,6 +5,7 @@
     python -m benchmarks.modification inductive --data FOLDER
     python -m benchmarks.modification black-box --data FOLDER/grb-format/planetoid-cora
     python -m benchmarks.modification victims --data FOLDER
+    python -m benchmarks.modification exact --data FOLDER
     python -m benchmarks.modification scale
     python -m benchmarks.modification physics --data FOLDER/medium/coauthor_phy.npz
 
@@ -14,7 +15,16 @@ Each command writes one JSON object a line as figures come in, then a table in M
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.modification import adaptive, black_box, curves, inductive, physics, scale, victims
+from benchmarks.modification import (
+    adaptive,
+    black_box,
+    curves,
+    exact,
+    inductive,
+    physics,
+    scale,
+    victims,
+)
 
 COMMANDS = {
     "adaptive": adaptive,
@@ -22,6 +32,7 @@ COMMANDS = {
     "inductive": inductive,
     "black-box": black_box,
     "victims": victims,
+    "exact": exact,
     "scale": scale,
     "physics": physics,
 }

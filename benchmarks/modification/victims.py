@@ -100,7 +100,7 @@ def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
     with threads_for(dataset.num_nodes):
         for kind in options.victims:
             for seed in range(options.seeds):
-                victim = _victim(kind, dataset, options, seed)
+                victim = trained(kind, dataset, options, seed)
                 for name in options.attacks:
                     head = {"data": dataset.name, "victim": kind, "attack": name, "seed": seed}
                     yield head | _attacked(name, dataset, limits, victim, seed)
@@ -117,7 +117,9 @@ def table(rows: Sequence[Row]) -> str:
     return markdown(lines, COLUMNS)
 
 
-def _victim(kind: str, dataset: Dataset, options: argparse.Namespace, seed: int) -> Victim:
+def trained(kind: str, dataset: Dataset, options: argparse.Namespace, seed: int) -> Victim:
+    """Return one of `VICTIMS`, trained with the options `hidden` and `epochs`."""
+
     def make(num_features: int, num_classes: int) -> nn.Module:
         return VICTIMS[kind](num_features, num_classes, options.hidden)
 

@@ -9,7 +9,7 @@ import pytest
 from tiny import write_dataset
 
 from benchmarks.command import Command
-from benchmarks.modification import adaptive, peer
+from benchmarks.modification import adaptive, exact, peer
 from benchmarks.modification import arena as bench
 from benchmarks.victims import load_dataset
 from grb_check.datasets.dataset import Dataset
@@ -53,3 +53,16 @@ def test_both_sides_attack_each_model_within_the_budget(dataset: Dataset) -> Non
         assert row["drop"] == pytest.approx(100 * (1 - row["attacked"] / row["clean"]), abs=0.01)
         assert row["threads"] == 1
     assert len(adaptive.table(rows).splitlines()) == 2 + len(rows)
+
+
+@pytest.mark.slow
+def test_attacks_are_judged_by_every_flip(dataset: Dataset) -> None:
+    """No attack fells what is proven, and random ones find less than all."""
+    line = "--data . --victims GCN --attacks nettack fga --targets 6 --sample 3 --epochs 20"
+    whole, *attacks = exact.of_dataset(dataset, options_of(exact, line))
+    assert whole["right"] == whole["proven"] + whole["fallen"] + whole["undecided"]
+    assert whole["flips"] > 0
+    assert [row["attack"] for row in attacks] == ["nettack", "fga"]
+    for row in attacks:
+        assert row["broken"] == 0
+        assert 0 <= row["found"] <= 1
