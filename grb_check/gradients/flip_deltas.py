@@ -28,6 +28,7 @@ from grb_check.victims.sparse import csr_matrix
 
 MOST_ROWS: Final = 2**22  # candidates times nodes at a time; 9 bytes each
 MOST_VALUES: Final = 2**24  # that a layer sends over edges at a time, 64 MiB of float32
+FEW: Final = 32  # of so many rows one is there: sorting those costs less than to look at all
 MOST_MOVED: Final = 100  # flips; more reach most of the graph
 REFRESHED: Final = 200  # flip_sets after which all sums are computed anew, against rounding
 
@@ -203,9 +204,9 @@ class DeltaTrials:
         Args:
             requested: bool [N], nodes whose logits are asked for.
         """
-        num_nodes = self._num_nodes
+        num_nodes, size = self._num_nodes, flip_sets.count * self._num_nodes
         ends = flip_sets.owner * num_nodes + flip_sets.pairs
-        touched = self._row_set.distinct([ends.flatten()], flip_sets.count * num_nodes)
+        touched = self._row_set.distinct([ends.flatten()], size)
         levels = [touched]
         spreads: list[tuple[Tensor, Tensor, Tensor]] = []
         for norm, sent in zip(self._norms, self._sent, strict=True):
@@ -214,14 +215,23 @@ class DeltaTrials:
             if flip_sets.count > 1 and entries * sent.shape[1] > MOST_VALUES:
                 return None
             spreads.append((changed, *self._neighbours(changed)))
-            every = [touched, changed, spreads[-1][2]]
-            levels.append(self._row_set.distinct(every, flip_sets.count * num_nodes))
+            after = self._row_set.distinct([touched, changed, spreads[-1][2]], size)
+            if len(spreads) == len(self._norms) - 1:  # of what the last one is given, what it needs
+                needed = after[self._next_to(requested)[after % num_nodes]]
+                after = self._row_set.distinct([touched, needed], size)
+            levels.append(after)
             self._visited += entries + levels[-1].numel()
         last = levels[-1][requested[levels[-1] % num_nodes]]
         rows = None
         if self._layers.keeps_rows:
-            rows = self._row_set.distinct([levels[-2], last], flip_sets.count * num_nodes)
+            rows = self._row_set.distinct([*levels[:-1], last], size)
         return _Reach(ends, touched, levels, last, spreads, rows)
+
+    def _next_to(self, requested: Tensor) -> Tensor:
+        """Return the nodes bool [N] that are requested, or are neighbours of such."""
+        result = requested.clone()
+        result[self._others[requested.repeat_interleave(self._degrees)]] = True
+        return result
 
     def _neighbours(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return for each edge at rows [r] the position of the row and the row at its other end."""
@@ -340,6 +350,9 @@ class _RowSet:
         if self._marks.numel() < size:
             self._marks = self._marks.new_zeros(size)
             self._places = self._places.new_zeros(size)
+        if sum(part.numel() for part in parts) < size // FEW:
+            few: Tensor = torch.unique(torch.cat(list(parts)))
+            return few
         for part in parts:
             self._marks[part] = True
         result = self._marks[:size].nonzero().squeeze(1)
