@@ -105,6 +105,7 @@ class _Search:
         self._highest = torch.full((count,), -torch.inf, device=device)
         self._pairs = torch.full((2, count), -1, device=device)
         self._close: list[tuple[Tensor, Tensor]] = []  # targets [k] and pairs [2, k]
+        self._found = torch.zeros(count, dtype=torch.int64, device=device)  # of them, by target
         self._tried = 0
         self._complete = True
 
@@ -138,7 +139,9 @@ class _Search:
         best = (margins == self._highest[target]) & (margins > before[target])
         self._pairs[:, target[best]] = pairs[:, best]
         close = (margins.abs() <= ROUNDING) & (self._highest[target] <= ROUNDING)
+        close &= self._found[target] <= CLOSE  # more are of no use
         self._close.append((target[close], pairs[:, close]))
+        self._found += torch.bincount(target[close], minlength=self._found.numel())
 
     def result(self) -> SingleFlips:
         """Decide each target."""
