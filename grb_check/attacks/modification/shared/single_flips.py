@@ -93,7 +93,7 @@ def every_flip(question: FlipQuestion, seconds: float | None = None) -> SingleFl
 class _Search:
     """The highest margin of each target (above 0: lost), and the pairs too close to call.
 
-    Margins are float32, in units of the largest logit on the clean graph.
+    Margins are float32, in units of the largest logit on the clean graph, or of the target's.
     """
 
     def __init__(self, question: FlipQuestion, end: float | None) -> None:
@@ -122,7 +122,8 @@ class _Search:
         owner = torch.arange(count, device=pairs.device)
         changed = self._trials.tried(FlipSets(pairs, owner, count))
         target, pairs = self._at[changed.position], pairs[:, changed.owner]
-        margins = margins_of(changed.logits, self._question.labels[target]) / self._scale
+        largest = changed.logits.abs().amax(1).clamp(min=self._scale)  # rounding is relative
+        margins = margins_of(changed.logits, self._question.labels[target]) / largest
         self._note(target, pairs, margins)
         return True
 
