@@ -287,7 +287,7 @@ def canonical_name(
     if local_budget is not None and flips_of(scenario, base) is not None:
         raise UsageError(
             f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}=SHARE: each target has a "
-            f"budget of {flips_of(scenario, base)} changed edge"
+            f"budget of {flips_of(scenario, base)} changed edge; leave it out"
         )
     name = name_at_local_budget(scenario, name, local_budget)
     if base == plain:

@@ -212,6 +212,11 @@ class Outcome:
         )
         return before, after
 
+    @property
+    def undecided(self) -> int:
+        """Most targets that an attack that tries everything left undecided in a repeat."""
+        return max(repeat.exact.undecided if repeat.exact else 0 for repeat in self.repeats)
+
     @cached_property
     def effective_targets(self) -> int:
         """How many targets of equal weight have the variance of these."""

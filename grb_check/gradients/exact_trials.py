@@ -19,7 +19,7 @@ from grb_check.attacks.modification.shared.whole_trials import WholeTrials
 from grb_check.attacks.protocol import Basis, ExactTrials
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import DeltaTrials
-from grb_check.gradients.layer_calls import layers_of
+from grb_check.gradients.layer_calls import flat, layers_of
 from grb_check.gradients.recorded_layers import agree_with_module
 from grb_check.gradients.row_trials import RowTrials
 from grb_check.user_code.randomness import isolated_randomness
@@ -91,7 +91,7 @@ def _row_trials(
 
 
 class _Untouched(TorchFunctionMode):
-    """Notes whether a tensor is used for more than its shape and type."""
+    """Notes whether anything is asked of a tensor, be it its shape."""
 
     def __init__(self, tensor: Tensor) -> None:
         super().__init__()
@@ -106,20 +106,8 @@ class _Untouched(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        of_shape = getattr(func, "__name__", "") == "__get__" or func in (Tensor.size, Tensor.dim)
-        if not of_shape and any(value is self._tensor for value in _flat((args, kwargs))):
-            self.used = True
+        self.used |= any(value is self._tensor for value in flat(args, kwargs))
         return func(*args, **kwargs)
-
-
-def _flat(value: object) -> Iterator[object]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _flat(item)
-    elif isinstance(value, Mapping):
-        yield from _flat(list(value.values()))
-    else:
-        yield value
 
 
 def _ignores_edges(adapter: Adapter, x: Tensor, edge_index: Tensor) -> bool:

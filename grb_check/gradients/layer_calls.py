@@ -185,7 +185,7 @@ class NoIndices(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         read_only = getattr(func, "__name__", "") == "__get__" or func in (Tensor.size, Tensor.dim)
-        if not self._allowed and not read_only and any(map(_is_index, _flat(args, kwargs))):
+        if not self._allowed and not read_only and any(map(_is_index, flat(args, kwargs))):
             raise OtherCallError(f"{getattr(func, '__name__', func)} is called with integers")
         return func(*args, **kwargs)
 
@@ -199,7 +199,8 @@ class NoIndices(TorchFunctionMode):
             self._allowed = False
 
 
-def _flat(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[object]:
+def flat(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[object]:
+    """Yield the arguments of a function, and those in a list."""
     for argument in (*args, *kwargs.values()):
         if isinstance(argument, (tuple, list)):
             yield from argument

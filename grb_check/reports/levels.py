@@ -163,10 +163,13 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
         remarks.append(f"not judged at {where}, where it {poor(too_low)}")
     if not adaptive:
         remarks.append("nobody who knows it attacked")
+    undecided = max(outcome.undecided for outcome in outcomes)
+    if undecided:
+        remarks.append(f"{undecided} undecided targets count as lost")
     findings = sorted({finding.name for outcome in outcomes for finding in outcome.findings})
     if findings:
         remarks.append(f"diagnostics doubt the attacks: {enumerated(findings)}")
-    certain = adaptive and not findings and not lacks and not too_low
+    certain = adaptive and not (findings or lacks or too_low or undecided)
     return Level(fit(model), dataset, rank, fit("; ".join([*remarks, *lacks])), certain)
 
 

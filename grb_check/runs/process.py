@@ -51,7 +51,7 @@ class Process:
         attacks: AttackRegistry | None = None,
     ) -> None:
         _refuse_others(settings)
-        # Large tensors in huge pages, where Linux has them: page faults were half the time of a
+        # Large tensors in huge pages, where Linux has them: page faults took nearly half of a
         # training on 1 million edges. torch looks once, at its first tensor.
         os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
         with quiet_imports():

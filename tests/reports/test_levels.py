@@ -12,7 +12,7 @@ from outcome_factory import finding, outcome
 from record_factory import entry, record, run_record
 
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Outcome, Reference
+from grb_check.cases.outcomes import Exact, Outcome, Reference
 from grb_check.gate.limits import Gate
 from grb_check.reports.digest import digest
 from grb_check.reports.levels import UNLEARNED, Level, levels
@@ -195,3 +195,17 @@ def test_a_model_that_learned_nothing_is_not_judged() -> None:
     blind = replace(made("pgd", (0.89,) * 2), **unlearned)  # type: ignore[arg-type]
     (level,) = levels(run_record(record([entry(blind.case, blind, Gate(min_clean=0.0))])))
     assert level.text == f"Not judged: {UNLEARNED}"
+
+
+def test_undecided_targets_are_named_and_leave_the_level_open() -> None:
+    """They count as lost, though nobody found a way to them."""
+    proven = made("any-flip+white-box", (0.5,))
+    found = [Exact(tried=9, right=8, proven=5, undecided=n, basis="proven") for n in (0, 2)]
+    whole, cut = (
+        replace(proven, repeats=tuple(replace(repeat, exact=one) for repeat in proven.repeats))
+        for one in found
+    )
+    assert "undecided" not in level_of(whole).text
+    assert level_of(whole).certain
+    assert "2 undecided targets count as lost" in level_of(cut).text
+    assert not level_of(cut).certain

@@ -212,7 +212,22 @@ class Features(nn.Module):
         self.inner = perceptron(FEATURES, CLASSES)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.inner(x) + 0 * edge_index.shape[0]
+        return self.inner(x)
+
+
+class Counting(Features):
+    """Looks at nothing but the number of its edges."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        logits = self.inner(x)
+        return -logits if edge_index.shape[1] == 142 else logits
+
+
+def test_a_model_that_counts_its_edges_is_not_proven(larger: Data) -> None:
+    """One more edge than this graph has turns all of its answers round."""
+    assert larger.num_edges == 140
+    with pytest.raises(ModelError, match="is not known"):
+        ModificationAnyFlip().verdicts(larger, threat(torch.arange(70)), victim(Counting()))
 
 
 def test_a_model_without_the_graph_is_proven_without_a_flip(larger: Data) -> None:
@@ -236,7 +251,7 @@ def test_what_time_does_not_suffice_for_is_undecided(
     model = victim(Two(LAYERS["gcn"]))
     graph = labelled_by(model, larger)
     clock = iter([0.0, 0.5, 0.5, *[2.0] * 1000])
-    monkeypatch.setattr(single_flips.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(single_flips, "monotonic", lambda: next(clock))
     cut = ModificationAnyFlip(seconds=1.0).verdicts(graph, threat(torch.arange(70)), model)
     monkeypatch.undo()
     whole = ModificationAnyFlip().verdicts(graph, threat(torch.arange(70)), model)

@@ -11,10 +11,10 @@ can err; else it is undecided.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from time import monotonic
 from typing import Final
 
 import torch
@@ -83,7 +83,7 @@ def every_flip(question: FlipQuestion, seconds: float | None = None) -> SingleFl
     Args:
         seconds: after which all targets that are not lost are undecided; None for no end.
     """
-    search = _Search(question, None if seconds is None else time.monotonic() + seconds)
+    search = _Search(question, None if seconds is None else monotonic() + seconds)
     for pairs in chain(_likely(question), _all(question)):
         if not search.ask(pairs):
             break
@@ -111,7 +111,7 @@ class _Search:
 
     def ask(self, pairs: Tensor) -> bool:
         """Flip each of the pairs int64 [2, m] alone; False if the time is over."""
-        if self._end is not None and time.monotonic() > self._end:
+        if self._end is not None and monotonic() > self._end:
             self._complete = False
             return False
         self._leave_out_lost()
