@@ -46,9 +46,12 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
         UsageError: as `threat_for`.
     """
     budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
+    flips = flips_of(scenario, attack)
+    if isinstance(dataset, GraphDataset) and flips is not None:
+        return _so_many_flips_in_graphs(dataset, flips)
     if is_targeted(scenario, attack):
         most = MOST_POISONED if scenario == POISONING else MOST_TARGETS
-        return threat_to_each(dataset, difficulty, local_budget, most, flips_of(scenario, attack))
+        return threat_to_each(dataset, difficulty, local_budget, most, flips)
     of_nodes = source_of(scenario, attack)[0] == INJECTION
     kind: Scenario = INJECTION if of_nodes else MODIFICATION
     threat = threat_for(dataset, difficulty, kind, budget, local_budget)
@@ -291,7 +294,17 @@ def _flips_in_graphs(dataset: GraphDataset, share: float) -> Threat:
     <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1, which does not specify
     the rounding).
     """
-    budgets = torch.tensor([_part(share, count) for count in dataset.edges_of_graphs.tolist()])
+    edges = dataset.edges_of_graphs.tolist()
+    return _flips_within(dataset, torch.tensor([_part(share, count) for count in edges]))
+
+
+def _so_many_flips_in_graphs(dataset: GraphDataset, flips: int) -> Threat:
+    """Return the threat of so many flips in each graph of a set, or as many as it has pairs."""
+    sizes = torch.bincount(dataset.graph.batch.cpu(), minlength=dataset.num_graphs)
+    return _flips_within(dataset, (sizes * (sizes - 1) // 2).clamp(max=flips))
+
+
+def _flips_within(dataset: GraphDataset, budgets: torch.Tensor) -> Threat:
     return Threat(
         scenario=MODIFICATION,
         targets=dataset.test["full"],

@@ -45,7 +45,7 @@ class Row:
             the attack, see `cases.suites`. Every attack has `standard`, whose
             strongest is `worst`, or `local`, if its threat bounds the changes for single nodes, or
             `poisoning`.
-            `exact`: it tries everything, and proves what stays.
+            `exact`: it tries everything, and proves what stays, of nodes and of graphs of a set.
             `targeted`: each target is attacked on its own, within its own budget.
             `graphs`: it can attack each graph of a set within that graph's own budget, and the
             suite `graphs` runs it.

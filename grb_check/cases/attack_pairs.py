@@ -56,12 +56,18 @@ def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair,
 def on_graphs(pair: Pair) -> bool:
     """Whether an attack can attack each graph of a set within its own budget.
 
-    Built-in attacks that can are tagged `graphs`; their `worst` can too. A user's attack receives
-    the budgets of the graphs, and is verified against them. Local budgets are for nodes of a single
-    graph. Poisoning is of nodes: a set of graphs is trained on graphs that no attack is shown.
+    Built-in attacks that can are tagged `graphs` or `exact`; their `worst` can too. A user's attack
+    receives the budgets of the graphs, and is verified against them. Local budgets are for nodes of
+    a single graph. Poisoning is of nodes: a set of graphs is trained on graphs that no attack is
+    shown.
     """
     scenario, name = pair
     if scenario == POISONING or split_local_budget(name)[1] is not None:
         return False
     plain = (scenario, base_name(name))
-    return plain not in attack_names() or plain in tagged("graphs")
+    return plain not in attack_names() or plain in attacks_on_graphs()
+
+
+def attacks_on_graphs() -> tuple[Pair, ...]:
+    """Return the built-in attacks that can attack each graph of a set."""
+    return tuple(sorted({*tagged("graphs"), *tagged("exact")}, key=attack_order))

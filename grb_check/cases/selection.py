@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from grb_check.attacks.names import (
     WORST,
 )
-from grb_check.attacks.registry import Pair, tagged
+from grb_check.attacks.registry import Pair
 from grb_check.attacks.scenarios import EVASION
-from grb_check.cases.attack_pairs import on_graphs
+from grb_check.cases.attack_pairs import attacks_on_graphs, on_graphs
 from grb_check.cases.case import WHOLE, Case
 from grb_check.errors import UsageError, count
 
@@ -23,7 +23,7 @@ def check_on_graphs(case: Case) -> None:
     """
     if not on_graphs((case.scenario, case.attack)):
         worst = [(scenario, WORST) for scenario in EVASION]
-        allowed = ", ".join("/".join(pair) for pair in (*tagged("graphs"), *worst))
+        allowed = ", ".join("/".join(pair) for pair in (*attacks_on_graphs(), *worst))
         raise UsageError(
             f"{case.dataset} is a set of graphs, which {case.scenario}/{case.attack} cannot "
             f"attack; allowed: {allowed}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
-from torch_geometric.data import Data
 
-from grb_check.attacks.modification.any_flip import Verdicts
-from grb_check.attacks.protocol import Attack, DifferentiableModel
-from grb_check.attacks.threat import Threat, verify
+from grb_check.attacks.graph_sets.attacks import verdicts as verdicts_of
+from grb_check.attacks.protocol import Attack
+from grb_check.attacks.threat import verify
+from grb_check.attacks.verdicts import ProvingAttack, Verdicts
 from grb_check.cases.outcomes import Exact, Scores
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import count
@@ -22,14 +22,6 @@ from grb_check.evaluation.store_keys import description_of, white_box_reference_
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.user_code.randomness import isolated_randomness
-
-
-class ProvingAttack(Attack, Protocol):
-    """An attack that says of each target whether it falls, and proves it of those that do not."""
-
-    def verdicts(self, graph: Data, threat: Threat, model: DifferentiableModel) -> Verdicts:
-        """Return what is known of each target; arguments as those of `perturb`."""
-        ...
 
 
 def proves(attack: Attack) -> bool:
@@ -59,7 +51,7 @@ def exact(trial: Trial, victim: TrainedModel, kinds: Sequence[str]) -> RepeatRes
         exact_references(trial, kinds),
         method="adaptive",
         methods=("adaptive",),
-        notes=(_told(victim.victim.name, summary),),
+        notes=(_told(victim.victim.name, summary), *verdicts.notes),
         exact=summary,
     )
 
@@ -97,12 +89,12 @@ def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Exact]:
     attack = cast(ProvingAttack, trial.attack)
     graph = white_box_view(trial, model)
     with isolated_randomness(trial.seed):
-        verdicts = attack.verdicts(graph, trial.threat, model.victim)
+        verdicts = verdicts_of(attack, graph, trial.threat, model.victim)
     verify(verdicts.perturbation, trial.harness.dataset.graph, trial.threat)
     before = right_before(trial, model)
     after = right_after(trial, model, verdicts.perturbation)
     has_flip = np.zeros_like(after)
-    has_flip[verdicts.perturbation.flip_targets.numpy()] = True
+    has_flip[verdicts.fallen.numpy()] = True
     undecided = after & has_flip
     undecided[verdicts.undecided.numpy()] = True
     proven = after & ~undecided

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import k_hop_subgraph
 
 from grb_check.attacks.modification.shared.edge_set import edge_set
-from grb_check.attacks.modification.shared.whole_trials import WholeTrials
+from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE, WholeTrials
 from grb_check.attacks.protocol import Basis, ExactTrials
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import DeltaTrials
@@ -25,8 +25,6 @@ from grb_check.gradients.row_trials import RowTrials
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.receptive_field import is_row_wise
-
-MOST_WHOLE: Final = 60  # nodes up to which each pair of them costs a call of the model
 
 
 def exact_trials(
@@ -57,7 +55,7 @@ def exact_trials(
 
     def whole(edges: Tensor) -> Tensor:
         with isolated_randomness(0):
-            return finish(adapter(x, edges), num_nodes)
+            return finish(adapter(x, edges), adapter.rows(num_nodes))
 
     every = torch.ones(num_nodes, dtype=torch.bool, device=x.device)
     plain = WholeTrials(whole, edge_set(Data(x=x, edge_index=edge_index)), targets)

@@ -13,9 +13,10 @@ from torch_geometric.data import Data
 from trial_spies import CPU, DATASET, ready
 
 from grb_check.attacks.budgets import threat_of
-from grb_check.attacks.modification.any_flip import ModificationAnyFlip, Verdicts
+from grb_check.attacks.modification.any_flip import ModificationAnyFlip
 from grb_check.attacks.registry import canonical_name
 from grb_check.attacks.threat import Perturbation, Threat, joined
+from grb_check.attacks.verdicts import Verdicts
 from grb_check.cases.case import Case
 from grb_check.errors import BudgetError, UsageError
 from grb_check.evaluation.exact import exact, exact_references, proves
@@ -49,7 +50,10 @@ class Saying:
         for index in self.flipped:
             others = torch.tensor([[0] * self.flips, list(range(1, 1 + self.flips))])
             parts[index] = Perturbation(added_edges=others)
-        return Verdicts(joined(parts), torch.tensor(self.undecided, dtype=torch.int64), 7, "proven")
+        fallen, undecided = (
+            torch.tensor(some, dtype=torch.int64) for some in (self.flipped, self.undecided)
+        )
+        return Verdicts(joined(parts), fallen, undecided, 7, "proven")
 
 
 def test_each_target_has_a_budget_of_one_flip() -> None:

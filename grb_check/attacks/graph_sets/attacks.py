@@ -18,6 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.candidate_flips import Search, row_objective, search_of
+from grb_check.attacks.graph_sets.every_flip import verdicts_of_graphs
 from grb_check.attacks.graph_sets.graph_list import graph_list, new_key, no_flips, uniform
 from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, greedy_search
 from grb_check.attacks.graph_sets.injected_graphs import place_in_graphs
@@ -25,12 +26,14 @@ from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relax
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.tdgia import InjectionTdgia
+from grb_check.attacks.modification.any_flip import ModificationAnyFlip
 from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.pgd_topology import ModificationPgdTopology
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
 from grb_check.attacks.modification.shared.removable import shortfall
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.attacks.verdicts import ProvingAttack, Verdicts
 
 # Of PR-BCD, for each graph:
 LEAST_BLOCK: Final = 32  # pairs in a block at least ...
@@ -59,6 +62,27 @@ def perturb(
     if of_graphs is None or threat.batch is None:
         return attack.perturb(graph, threat, model, generator)
     return of_graphs(attack, graph, threat, model, generator)
+
+
+def verdicts(attack: ProvingAttack, graph: Data, threat: Threat, model: Any) -> Verdicts:
+    """Return what an attack that tries everything knows of each target, be it a node or a graph.
+
+    Raises:
+        ModelError: what a change reaches is not known.
+    """
+    if threat.batch is not None and isinstance(attack, ModificationAnyFlip):
+        return verdicts_of_graphs(attack, graph, threat, model)
+    return attack.verdicts(graph, threat, model)
+
+
+def _any_flip(
+    attack: ModificationAnyFlip,
+    graph: Data,
+    threat: Threat,
+    model: DifferentiableModel,
+    _generator: torch.Generator,
+) -> Perturbation:
+    return verdicts_of_graphs(attack, graph, threat, model).perturbation
 
 
 def _injection(
@@ -193,6 +217,7 @@ _OF_GRAPHS: Final[dict[type, Callable[..., Perturbation]]] = {
     InjectionFgsm: _injection,
     InjectionPgd: _injection,
     InjectionTdgia: _injection,
+    ModificationAnyFlip: _any_flip,
     ModificationPrbcd: partial(_flips, _prbcd),
     ModificationGrbcd: partial(_flips, _grbcd),
     ModificationPgdTopology: partial(_flips, _pgd_topology),

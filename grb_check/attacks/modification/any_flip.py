@@ -11,29 +11,17 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.removable import shortfall
-from grb_check.attacks.modification.shared.single_flips import FlipQuestion, every_flip
+from grb_check.attacks.modification.shared.single_flips import (
+    FlipQuestion,
+    every_flip,
+    likely_flips,
+)
 from grb_check.attacks.modification.shared.whole_trials import WholeTrials
-from grb_check.attacks.protocol import Basis, DifferentiableModel, ExactTrials
+from grb_check.attacks.protocol import DifferentiableModel, ExactTrials
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat, joined
+from grb_check.attacks.verdicts import Verdicts
 from grb_check.errors import UsageError
-
-
-@dataclass(frozen=True, eq=False)
-class Verdicts:
-    """What is known of each target.
-
-    Attributes:
-        perturbation: for each target that falls a flip under which it does.
-        undecided: int64 [u], indices of targets of which nothing is known.
-        tried: number of flips that were computed.
-        basis: see `ExactTrials`.
-    """
-
-    perturbation: Perturbation
-    undecided: Tensor
-    tried: int
-    basis: Basis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +76,8 @@ class ModificationAnyFlip:
         right = ((predicted == labels) & (budgets > 0)).nonzero().squeeze(1)
         if not right.numel():  # nothing to lose
             why = shortfall(0, int(budgets.sum()), "the model has no target right")
-            return Verdicts(Perturbation(notes=why), right.cpu(), 0, "proven")
-        known = _known(graph, model, targets[right])
+            return Verdicts(Perturbation(notes=why), right.cpu(), right.cpu(), 0, "proven")
+        known = exact_trials_of(graph, model, targets[right])
         question = FlipQuestion(
             x=x,
             edges=edge_set(graph),
@@ -97,8 +85,9 @@ class ModificationAnyFlip:
             labels=labels[right],
             model=model,
             double=model.in_double() if hasattr(model, "in_double") else None,
-            answers=lambda nodes: _known(graph, model, nodes).trials,
+            answers=lambda nodes: exact_trials_of(graph, model, nodes).trials,
             near=known.near,
+            likely=likely_flips(graph, model, targets[right]),
         )
         found = every_flip(question, self.seconds)
         right = right.cpu()
@@ -107,12 +96,15 @@ class ModificationAnyFlip:
             pair = found.pairs[:, index : index + 1]
             code = question.edges.encode(pair.to(x.device))
             flips[int(right[index])] = question.edges.perturbation(code)
-        fallen = int((found.pairs[0] >= 0).sum())
-        why = shortfall(fallen, int(budgets.sum()), "no other target is known to fall to one flip")
-        return Verdicts(joined(flips, why), right[found.undecided], found.tried, known.basis)
+        fallen = right[found.pairs[0] >= 0]
+        why = shortfall(
+            fallen.numel(), int(budgets.sum()), "no other target is known to fall to one flip"
+        )
+        undecided = right[found.undecided]
+        return Verdicts(joined(flips, why), fallen, undecided, found.tried, known.basis)
 
 
-def _known(graph: Data, model: Any, targets: Tensor) -> ExactTrials:
+def exact_trials_of(graph: Data, model: Any, targets: Tensor) -> ExactTrials:
     """Return the `ExactTrials` of a model; of one that has none, calls on each graph."""
     if hasattr(model, "exact_flips"):
         known: ExactTrials = model.exact_flips(graph.x, graph.edge_index, targets)

@@ -19,6 +19,7 @@ from typing import Final
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.objectives import margins_of
@@ -60,6 +61,8 @@ class FlipQuestion:
         double: its copy in float64; None if there is none.
         answers: from targets int64 [k] to their `FlipTrials`.
         near: bool [N]: a pair without such a node changes no target.
+        likely: int64 [2, m], first < second, pairs that are tried before all others.
+        together: number of pairs that are tried at a time.
     """
 
     x: Tensor
@@ -70,6 +73,8 @@ class FlipQuestion:
     double: DifferentiableModel | None
     answers: Callable[[Tensor], FlipTrials]
     near: Tensor
+    likely: Tensor
+    together: int = PAIRS
 
     @property
     def num_nodes(self) -> int:
@@ -183,26 +188,31 @@ def _computed_again(question: FlipQuestion, target: int, pair: Tensor) -> bool |
     return is_lost if sure and is_lost == (margin > 0) else None
 
 
-def _likely(question: FlipQuestion) -> Iterator[Tensor]:
-    """Yield the edges at targets, and links with nodes that are most certainly of each class."""
-    targets = question.targets
-    edges = question.edges.ends(question.edges.codes)
+def likely_flips(graph: Data, model: DifferentiableModel, targets: Tensor) -> Tensor:
+    """Return the edges at targets [t], and links with the nodes most certainly of each class.
+
+    Returns:
+        int64 [2, m], first < second.
+    """
+    edges = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
     edges = edges[:, torch.isin(edges, targets).any(0)]
     with torch.no_grad():
-        logits = question.model(question.x, question.edges.edge_index()).log_softmax(1)
-    few = min(LIKELY, question.num_nodes)
-    chosen = torch.unique(logits.topk(few, dim=0).indices)
+        logits = model(graph.x, graph.edge_index).log_softmax(1)
+    chosen = torch.unique(logits.topk(min(LIKELY, graph.num_nodes), dim=0).indices)
     pairs = torch.cartesian_prod(targets, chosen).T.sort(dim=0).values
-    pairs = torch.unique(pairs[:, pairs[0] < pairs[1]], dim=1)
-    for some in (edges, pairs):
-        yield from torch.split(some[:, question.near[some].any(0)], PAIRS, dim=1)
+    return torch.cat([edges, torch.unique(pairs[:, pairs[0] < pairs[1]], dim=1)], dim=1)
+
+
+def _likely(question: FlipQuestion) -> Iterator[Tensor]:
+    near = question.likely[:, question.near[question.likely].any(0)]
+    yield from torch.split(near, question.together, dim=1)
 
 
 def _all(question: FlipQuestion) -> Iterator[Tensor]:
     """Yield all pairs with an end that is near a target."""
     nodes = torch.arange(question.num_nodes, device=question.x.device)
     near = question.near.nonzero().squeeze(1)
-    rows = max(1, PAIRS // max(1, question.num_nodes))
+    rows = max(1, question.together // max(1, question.num_nodes))
     for first in torch.split(near, rows):
         one, other = first.repeat_interleave(nodes.numel()), nodes.repeat(first.numel())
         once = (other != one) & (~question.near[other] | (one < other))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.protocol import ChangedLogits, FlipSets
+
+MOST_WHOLE: Final = 60  # nodes up to which each pair of them costs a call of the model
 
 
 class WholeTrials:

@@ -1,0 +1,41 @@
+"""What an attack that tries everything knows of each target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.protocol import Attack, Basis, DifferentiableModel
+from grb_check.attacks.threat import Perturbation, Threat
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """What is known of each target; all others that are right keep their class.
+
+    Attributes:
+        perturbation: for each target that falls a change under which it does.
+        fallen: int64 [f], indices of these targets.
+        undecided: int64 [u], indices of targets of which nothing is known.
+        tried: number of changes that were computed.
+        basis: see `ExactTrials`.
+        notes: what a reader has to know of the undecided ones.
+    """
+
+    perturbation: Perturbation
+    fallen: Tensor
+    undecided: Tensor
+    tried: int
+    basis: Basis
+    notes: tuple[str, ...] = ()
+
+
+class ProvingAttack(Attack, Protocol):
+    """An attack that says of each target whether it falls, and proves it of those that do not."""
+
+    def verdicts(self, graph: Data, threat: Threat, model: DifferentiableModel) -> Verdicts:
+        """Return what is known of each target; arguments as those of `perturb`."""
+        ...
