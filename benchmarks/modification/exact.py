@@ -18,8 +18,10 @@ from benchmarks.modification.victims import VICTIMS, trained
 from benchmarks.rows import Row, markdown
 from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
+from grb_check.attacks.modification.any_removals import ModificationAnyRemovals
 from grb_check.attacks.registry import is_targeted, load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.verdicts import ProvingAttack
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.devices import threads_for
 from grb_check.gradients.victim import Victim
@@ -37,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help="has planetoid/NAME/raw/ind.*")
     parser.add_argument("--datasets", nargs="+", default=["Cora"], help="of Planetoid")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=["GCN", "GAT"])
+    parser.add_argument("--removals", nargs="*", type=int, default=[], help="edges, 1 to 3")
     parser.add_argument("--attacks", nargs="*", default=ATTACKS, help="names, with modifiers")
     parser.add_argument("--targets", type=int, default=1000, help="the first of the test nodes")
     parser.add_argument("--sample", type=int, default=40, help="of fallen and of proven targets")
@@ -61,26 +64,44 @@ def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
         for kind in options.victims:
             victim = trained(kind, dataset, options, seed=0)
             head = {"data": dataset.name, "victim": kind}
-            begin = time.perf_counter()
-            verdicts = ModificationAnyFlip().verdicts(dataset.graph, threat, victim)
-            seconds = time.perf_counter() - begin
-            right = _right(victim, dataset.graph, threat.targets)
-            fallen = torch.zeros_like(right)
-            fallen[verdicts.perturbation.flip_targets] = True
-            proven = right & ~fallen
-            proven[verdicts.undecided] = False
-            yield head | {
-                "attack": "any-flip",
-                "targets": right.numel(),
-                "right": int(right.sum()),
-                "proven": int(proven.sum()),
-                "fallen": int(fallen.sum()),
-                "undecided": verdicts.undecided.numel(),
-                "flips": verdicts.tried,
-                "seconds": round(seconds, 1),
-            }
+            for edges in options.removals:
+                attack = ModificationAnyRemovals(edges=edges)
+                wider = _first(
+                    threat_of(dataset, "full", "modification", attack.name), options.targets
+                )
+                yield (
+                    head
+                    | {"attack": f"any-removals, {edges}"}
+                    | _proofs(attack, dataset, wider, victim)[0]
+                )
+            row, fallen, proven = _proofs(ModificationAnyFlip(), dataset, threat, victim)
+            yield head | {"attack": "any-flip"} | row
             for name in options.attacks:
                 yield head | _judged(name, dataset, threat, victim, fallen, proven, options.sample)
+
+
+def _proofs(
+    attack: ProvingAttack, dataset: Dataset, threat: Threat, victim: Victim
+) -> tuple[Row, Tensor, Tensor]:
+    """Return the row of a proving attack, and which targets fall and which do not, bool [t]."""
+    begin = time.perf_counter()
+    verdicts = attack.verdicts(dataset.graph, threat, victim)
+    seconds = time.perf_counter() - begin
+    right = _right(victim, dataset.graph, threat.targets)
+    fallen = torch.zeros_like(right)
+    fallen[verdicts.fallen] = True
+    proven = right & ~fallen
+    proven[verdicts.undecided] = False
+    row: Row = {
+        "targets": right.numel(),
+        "right": int(right.sum()),
+        "proven": int(proven.sum()),
+        "fallen": int(fallen.sum()),
+        "undecided": verdicts.undecided.numel(),
+        "flips": verdicts.tried,
+        "seconds": round(seconds, 1),
+    }
+    return row, fallen, proven
 
 
 def table(rows: Sequence[Row]) -> str:

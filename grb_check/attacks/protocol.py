@@ -120,11 +120,13 @@ class ExactTrials:
         trials: of the model and the targets.
         near: bool [N]: a pair without such a node changes no target.
         basis: of that, and of the answers.
+        rounding: of their margins, as a share of the largest logit.
     """
 
     trials: FlipTrials
     near: Tensor
     basis: Basis
+    rounding: float
 
 
 def parts_of(flip_sets: FlipSets, size: int) -> Iterator[FlipSets]:

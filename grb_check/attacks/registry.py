@@ -143,6 +143,13 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
         knows_model=True,
         flips=1,
     ),
+    (MODIFICATION, "any-removals"): Row(
+        f"{_MODIFICATION}.any_removals:ModificationAnyRemovals",
+        ("exact", "targeted"),
+        seconds=(0.1, 300.0),
+        knows_model=True,
+        flips=3,
+    ),
     (POISONING, "metattack"): Row(
         f"{_POISONING}.metattack:PoisoningMetattack", (POISONING,), seconds=(35.0, 35.0)
     ),

@@ -73,6 +73,12 @@ def check_positive(attack: object, *settings: str) -> None:
             raise UsageError(f"{name} is {value}; it must be above 0")
 
 
+def check_seconds(seconds: float | None) -> None:
+    """Raise UsageError unless a time limit is positive, or there is none."""
+    if seconds is not None and not seconds > 0:
+        raise UsageError(f"seconds is {seconds}; it must be above 0, or none for no end")
+
+
 def check_removal_share(removal_share: float) -> None:
     """Refuse a share of removals outside [0, 1]."""
     if not 0.0 <= removal_share <= 1.0:

@@ -19,17 +19,21 @@ class Verdicts:
     Attributes:
         perturbation: for each target that falls a change under which it does.
         fallen: int64 [f], indices of these targets.
+        sizes: int64 [f], number of changes to each.
         undecided: int64 [u], indices of targets of which nothing is known.
         tried: number of changes that were computed.
         basis: see `ExactTrials`.
+        every: the changes that were tried, after "every": "flip".
         notes: what a reader has to know of the undecided ones.
     """
 
     perturbation: Perturbation
     fallen: Tensor
+    sizes: Tensor
     undecided: Tensor
     tried: int
     basis: Basis
+    every: str
     notes: tuple[str, ...] = ()
 
 

@@ -73,6 +73,7 @@ class Exact:
         undecided: those of them of which that is not known: time or rounding ended it.
         basis: `proven`: which nodes a change reaches follows from the model's type, or nothing was
             assumed of it; `checked`: it was compared with the model on some changes alone.
+        smallest: number of targets that fall to 1 change, to 2 but to no single one, ...
     """
 
     tried: int
@@ -80,6 +81,7 @@ class Exact:
     proven: int
     undecided: int
     basis: str
+    smallest: tuple[int, ...] = ()
 
     @property
     def fallen(self) -> int:

@@ -51,7 +51,7 @@ def exact(trial: Trial, victim: TrainedModel, kinds: Sequence[str]) -> RepeatRes
         exact_references(trial, kinds),
         method="adaptive",
         methods=("adaptive",),
-        notes=(_told(victim.victim.name, summary), *verdicts.notes),
+        notes=(_told(victim.victim.name, verdicts.every, summary), *verdicts.notes),
         exact=summary,
     )
 
@@ -71,20 +71,25 @@ def _reference_scores(trial: Trial, kind: str) -> Scores:
         return save_scores(trial, key, right_before(trial, reference), _judged(trial, reference)[1])
 
 
-def _told(name: str, found: Exact) -> str:
-    computed = count(found.tried, "flip") + " computed"
+def _told(name: str, every: str, found: Exact) -> str:
+    computed = count(found.tried, "change") + " computed"
     if found.basis != "proven":
-        computed += "; checked, not proven: what a flip reaches was compared on some flips alone"
+        computed += "; checked, not proven: what a change reaches was compared on some flips alone"
+    sizes = ""
+    if len(found.smallest) > 1:
+        each = (f"{number} at {size}" for size, number in enumerate(found.smallest, 1))
+        sizes = f" ({', '.join(each)})"
     return (
         f"{name}: of {count(found.right, 'target')} that are right, {found.proven} keep their "
-        f"class under every flip, {found.fallen} do not, {found.undecided} undecided ({computed})"
+        f"class under every {every}, {found.fallen} do not{sizes}, {found.undecided} undecided "
+        f"({computed})"
     )
 
 
 def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Exact]:
     """Return what is known of a model, and which targets are proven, bool [t].
 
-    A target that stays right under the flip that was found for it is undecided.
+    A target that stays right under the change that was found for it is undecided.
     """
     attack = cast(ProvingAttack, trial.attack)
     graph = white_box_view(trial, model)
@@ -93,9 +98,9 @@ def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Exact]:
     verify(verdicts.perturbation, trial.harness.dataset.graph, trial.threat)
     before = right_before(trial, model)
     after = right_after(trial, model, verdicts.perturbation)
-    has_flip = np.zeros_like(after)
-    has_flip[verdicts.fallen.numpy()] = True
-    undecided = after & has_flip
+    sizes = np.zeros(after.size, dtype=np.int64)
+    sizes[verdicts.fallen.numpy()] = verdicts.sizes.numpy()
+    undecided = after & (sizes > 0)
     undecided[verdicts.undecided.numpy()] = True
     proven = after & ~undecided
     summary = Exact(
@@ -104,5 +109,6 @@ def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Exact]:
         proven=int(proven.sum()),
         undecided=int(undecided.sum()),
         basis=verdicts.basis,
+        smallest=tuple(np.bincount(sizes[~after])[1:].tolist()),
     )
     return verdicts, proven, summary

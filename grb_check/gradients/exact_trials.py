@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import k_hop_subgraph
 
 from grb_check.attacks.modification.shared.edge_set import edge_set
-from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE, WholeTrials
+from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE, ROUNDING, WholeTrials
 from grb_check.attacks.protocol import Basis, ExactTrials
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import DeltaTrials
@@ -25,6 +25,8 @@ from grb_check.gradients.row_trials import RowTrials
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.receptive_field import is_row_wise
+
+ROUNDING_ON_ROWS: Final = 1e-3  # ten times the error that a trial lets pass
 
 
 def exact_trials(
@@ -60,14 +62,15 @@ def exact_trials(
     every = torch.ones(num_nodes, dtype=torch.bool, device=x.device)
     plain = WholeTrials(whole, edge_set(Data(x=x, edge_index=edge_index)), targets)
     if num_nodes <= MOST_WHOLE:
-        return ExactTrials(plain, every, "proven")
+        return ExactTrials(plain, every, "proven", ROUNDING)
     if _ignores_edges(adapter, x, edge_index):  # no flip can change anything
-        return ExactTrials(plain, ~every, "proven")
+        return ExactTrials(plain, ~every, "proven", ROUNDING)
     trials = deltas or _row_trials(adapter, x, edge_index, targets, finish)
     if trials is None:
         raise ModelError(_unknown_reach(adapter))
     near, _, _, _ = k_hop_subgraph(targets, trials.hops, edge_index, num_nodes=num_nodes)
-    return ExactTrials(trials, torch.zeros_like(every).index_fill(0, near, True), basis)
+    is_near = torch.zeros_like(every).index_fill(0, near, True)
+    return ExactTrials(trials, is_near, basis, ROUNDING_ON_ROWS)
 
 
 def _row_trials(

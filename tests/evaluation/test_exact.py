@@ -53,7 +53,8 @@ class Saying:
         fallen, undecided = (
             torch.tensor(some, dtype=torch.int64) for some in (self.flipped, self.undecided)
         )
-        return Verdicts(joined(parts), fallen, undecided, 7, "proven")
+        sizes = torch.full_like(fallen, self.flips)
+        return Verdicts(joined(parts), fallen, sizes, undecided, 7, "proven", "flip")
 
 
 def test_each_target_has_a_budget_of_one_flip() -> None:

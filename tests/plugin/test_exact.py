@@ -55,8 +55,8 @@ def test_a_small_graph_is_proven(own: pytest.Pytester) -> None:
         "--grb-model=own_exact:gat",
         "--grb-json=run.json",
     )
-    result.assert_outcomes(passed=1)
-    (case,) = json.loads((own.path / "run.json").read_text())["cases"]
+    result.assert_outcomes(passed=2)
+    case, removals = json.loads((own.path / "run.json").read_text())["cases"]
     (repeat,) = case["outcome"]["repeats"]
     found = repeat["exact"]
     assert case["id"].endswith("full/modification/any-flip")
@@ -67,11 +67,16 @@ def test_a_small_graph_is_proven(own: pytest.Pytester) -> None:
     targets = case["outcome"]["targets"]
     assert repeat["victim"]["attacked"] == pytest.approx(found["proven"] / targets)
     result.stdout.fnmatch_lines([f"*{found['proven']} keep their class under every flip*"])
+    (repeat,) = removals["outcome"]["repeats"]
+    assert removals["id"].endswith("full/modification/any-removals")
+    of_one = sum(repeat["exact"]["smallest"][:1])
+    assert of_one <= found["right"] - found["proven"]  # a removal is a flip
+    assert not repeat["exact"]["undecided"]
 
 
 def test_parts_that_mix_rows_are_named(own: pytest.Pytester) -> None:
     result = own.runpytest_subprocess(
         *ARGS, "--grb-dataset=own_exact:large", "--grb-model=own_exact:centred"
     )
-    result.assert_outcomes(errors=1)
+    result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["*its PairNorm may mix rows of all nodes*"])

@@ -18,18 +18,20 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.candidate_flips import Search, row_objective, search_of
-from grb_check.attacks.graph_sets.every_flip import verdicts_of_graphs
 from grb_check.attacks.graph_sets.graph_list import graph_list, new_key, no_flips, uniform
 from grb_check.attacks.graph_sets.greedy_flips import FlippedGraphs, greedy_search
 from grb_check.attacks.graph_sets.injected_graphs import place_in_graphs
+from grb_check.attacks.graph_sets.proofs import verdicts_of_graphs
 from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, relaxed_search, without
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.tdgia import InjectionTdgia
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
+from grb_check.attacks.modification.any_removals import ModificationAnyRemovals
 from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.pgd_topology import ModificationPgdTopology
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
+from grb_check.attacks.modification.shared.proofs import ExactSearch
 from grb_check.attacks.modification.shared.removable import shortfall
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat
@@ -70,13 +72,15 @@ def verdicts(attack: ProvingAttack, graph: Data, threat: Threat, model: Any) -> 
     Raises:
         ModelError: what a change reaches is not known.
     """
-    if threat.batch is not None and isinstance(attack, ModificationAnyFlip):
+    if threat.batch is not None and isinstance(
+        attack, (ModificationAnyFlip, ModificationAnyRemovals)
+    ):
         return verdicts_of_graphs(attack, graph, threat, model)
     return attack.verdicts(graph, threat, model)
 
 
-def _any_flip(
-    attack: ModificationAnyFlip,
+def _proven(
+    attack: ExactSearch,
     graph: Data,
     threat: Threat,
     model: DifferentiableModel,
@@ -217,7 +221,8 @@ _OF_GRAPHS: Final[dict[type, Callable[..., Perturbation]]] = {
     InjectionFgsm: _injection,
     InjectionPgd: _injection,
     InjectionTdgia: _injection,
-    ModificationAnyFlip: _any_flip,
+    ModificationAnyFlip: _proven,
+    ModificationAnyRemovals: _proven,
     ModificationPrbcd: partial(_flips, _prbcd),
     ModificationGrbcd: partial(_flips, _grbcd),
     ModificationPgdTopology: partial(_flips, _pgd_topology),

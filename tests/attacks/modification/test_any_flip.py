@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
 
 import pytest
@@ -13,67 +12,16 @@ from hypothesis import strategies as st
 from strategies import graphs
 from torch import Tensor, nn
 from torch_geometric.data import Data
+from two_layers import CLASSES, FEATURES, LAYERS, Two, graph_of, perceptron, victim
 
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
-from grb_check.attacks.modification.shared import single_flips
+from grb_check.attacks.modification.shared import flip_set_search
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.threat import Threat, apply, verify
 from grb_check.attacks.verdicts import Verdicts
 from grb_check.errors import ModelError
 from grb_check.gradients import exact_trials
 from grb_check.gradients.victim import Victim
-from grb_check.victims.adapter import Adapter
-from grb_check.victims.conventions import detect_convention
-
-FEATURES, CLASSES = 4, 3
-
-
-class Two(nn.Module):
-    """Two layers with an activation between them."""
-
-    def __init__(self, make: Callable[[int, int], nn.Module]) -> None:
-        super().__init__()
-        self.first, self.second = make(FEATURES, 5), make(5, CLASSES)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.second(self.first(x, edge_index).relu(), edge_index)
-
-
-def perceptron(inputs: int, outputs: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(inputs, 5), nn.ReLU(), nn.Linear(5, outputs))
-
-
-LAYERS: dict[str, Callable[[int, int], nn.Module]] = {
-    "gcn": pyg.GCNConv,
-    "sage": pyg.SAGEConv,
-    "max": lambda i, o: pyg.SAGEConv(i, o, aggr="max"),
-    "several": lambda i, o: pyg.SAGEConv(i, o, aggr=["mean", "max", "std"]),
-    "softmax": lambda i, o: pyg.SAGEConv(i, o, aggr="softmax"),
-    "gin": lambda i, o: pyg.GINConv(perceptron(i, o)),
-    "gat": pyg.GATConv,
-    "gat2": pyg.GATv2Conv,
-    "transformer": pyg.TransformerConv,
-    "graph": pyg.GraphConv,
-    "le": pyg.LEConv,
-    "cluster": pyg.ClusterGCNConv,
-    "resgated": pyg.ResGatedGraphConv,
-    "mf": lambda i, o: pyg.MFConv(i, o, max_degree=6),
-    "sg": lambda i, o: pyg.SGConv(i, o, K=2),
-    "tag": lambda i, o: pyg.TAGConv(i, o, K=2),
-    "arma": pyg.ARMAConv,
-    "general": pyg.GeneralConv,
-    "edge": lambda i, o: pyg.EdgeConv(perceptron(2 * i, o)),
-    "film": pyg.FiLMConv,
-    "super": pyg.SuperGATConv,
-    "feast": pyg.FeaStConv,
-    "gen": pyg.GENConv,
-}
-
-
-def victim(module: nn.Module) -> Victim:
-    module.eval().requires_grad_(False)
-    adapter = Adapter(module, "m", detect_convention(module, "forward", "m"))
-    return Victim(adapter, CLASSES)
 
 
 def threat(targets: Tensor) -> Threat:
@@ -81,14 +29,6 @@ def threat(targets: Tensor) -> Threat:
     return Threat(
         scenario="modification", targets=targets, edge_budget=targets.numel(), target_budgets=ones
     )
-
-
-def graph_of(edges: Tensor, num_nodes: int, seed: int) -> Data:
-    """The graph of given edges with random features, labelled as it comes."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn((num_nodes, FEATURES), generator=generator)
-    y = torch.randint(CLASSES, (num_nodes,), generator=generator)
-    return Data(x=x, edge_index=edges, y=y)
 
 
 def by_force(model: Victim, graph: Data) -> list[bool | None]:
@@ -252,7 +192,7 @@ def test_what_time_does_not_suffice_for_is_undecided(
     model = victim(Two(LAYERS["gcn"]))
     graph = labelled_by(model, larger)
     clock = iter([0.0, 0.5, *[2.0] * 1000])
-    monkeypatch.setattr(single_flips, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(flip_set_search, "monotonic", lambda: next(clock))
     cut = ModificationAnyFlip(seconds=1.0).verdicts(graph, threat(torch.arange(70)), model)
     monkeypatch.undo()
     whole = ModificationAnyFlip().verdicts(graph, threat(torch.arange(70)), model)

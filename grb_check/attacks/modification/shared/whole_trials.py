@@ -11,6 +11,7 @@ from torch import Tensor
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.protocol import ChangedLogits, FlipSets
 
+ROUNDING: Final = 1e-5  # of float32 sums of some hundred terms, of the largest logit
 MOST_WHOLE: Final = 60  # nodes up to which each pair of them costs a call of the model
 
 

@@ -1,4 +1,4 @@
-"""Every flip in each graph of a set, against the model called on every such set."""
+"""Every change of each graph of a set, against the model called on every such set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool
 
-from grb_check.attacks.graph_sets import every_flip
+from grb_check.attacks.graph_sets import proofs
 from grb_check.attacks.graph_sets.attacks import verdicts
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
 from grb_check.attacks.modification.shared.edge_set import edge_set
@@ -87,7 +87,7 @@ def test_graphs_that_change_each_others_answers_are_refused() -> None:
 
 def test_what_is_too_large_or_too_late_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, model = right_set(Features)
-    monkeypatch.setattr(every_flip, "MOST_WHOLE", 3)
+    monkeypatch.setattr(proofs, "MOST_WHOLE", 3)
     found = verdicts(ModificationAnyFlip(), graph, single(graph), model)
     assert found.undecided.tolist() == [1]
     assert found.notes == ("1 graph of more than 3 nodes not tried, undecided",)
