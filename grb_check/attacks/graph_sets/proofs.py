@@ -108,6 +108,7 @@ def _question(graphs: GraphList, owner: int, logits: Tensor, double: Any) -> Fli
         edges=copies.edges,
         targets=target,
         labels=copies.labels,
+        budgets=graphs.budgets[owner : owner + 1],
         model=model,
         double=double.on_graphs(copies.batch, nodes),
         answers=lambda _: known,

@@ -85,6 +85,21 @@ def test_ties_are_rare() -> None:
     assert found.tried
 
 
+def test_no_target_loses_more_edges_than_its_budget() -> None:
+    torch.manual_seed(0)
+    pairs = torch.tensor(list(combinations(range(6), 2))).T
+    graph = graph_of(torch.cat([pairs, pairs.flip(0)], dim=1), 6, 0)
+    model, targets = victim(Two(LAYERS["sage"])), torch.arange(6)
+    graph.y = model(graph.x, graph.edge_index).argmax(1)
+    wide, narrow = (
+        ModificationAnyRemovals(edges=3).verdicts(graph, threat(targets, flips), model)
+        for flips in (3, 1)
+    )
+    assert set(narrow.sizes.tolist()) <= {1}
+    assert narrow.fallen.tolist() == wide.fallen[wide.sizes == 1].tolist()
+    assert wide.fallen.numel() > narrow.fallen.numel()
+
+
 def test_more_sets_than_are_tried_leave_a_target_undecided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

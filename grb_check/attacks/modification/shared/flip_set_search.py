@@ -37,6 +37,7 @@ class FlipQuestion:
         edges: of the clean graph.
         targets: int64 [t], distinct, all right on this graph.
         labels: int64 [t], their classes.
+        budgets: int64 [t], the flips allowed at each, at least 1.
         model: that is asked, in float32.
         double: its copy in float64; None if there is none.
         answers: from targets int64 [k] to the model's answers at these.
@@ -48,6 +49,7 @@ class FlipQuestion:
     edges: EdgeSet
     targets: Tensor
     labels: Tensor
+    budgets: Tensor
     model: DifferentiableModel
     double: DifferentiableModel | None
     answers: Callable[[Tensor], ExactTrials]

@@ -63,6 +63,7 @@ def verdicts_at_nodes(search: ExactSearch, graph: Data, threat: Threat, model: A
         edges=edge_set(graph),
         targets=targets[right],
         labels=labels[right],
+        budgets=budgets[right],
         model=model,
         double=model.in_double() if hasattr(model, "in_double") else None,
         answers=lambda nodes: exact_trials_of(graph, model, nodes),

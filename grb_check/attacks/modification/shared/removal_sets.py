@@ -38,6 +38,7 @@ def every_removal(question: FlipQuestion, most: int, seconds: float | None = Non
     for size in range(2, most + 1):
         search.settle()
         standing = search.standing
+        standing = standing[question.budgets[standing] >= size]
         # Where an edge may matter to all, a set is asked of all at once.
         for some in [standing] if bool(search.near.all()) else torch.split(standing, 1):
             if not _ask(search, question, some, size):
