@@ -15,9 +15,7 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
-from grb_check.attacks.modification.shared.flip_set_search import (
-    FlipQuestion,
-)
+from grb_check.attacks.modification.shared.flip_set_search import FlipQuestion
 from grb_check.attacks.modification.shared.proofs import ExactSearch, exact_trials_of
 from grb_check.attacks.modification.shared.removable import shortfall
 from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE

@@ -85,6 +85,21 @@ def test_ties_are_rare() -> None:
     assert found.tried
 
 
+def test_targets_of_a_larger_graph_are_asked_each_for_its_own_sets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A ring: all its nodes are near some target, few are near each."""
+    ring = torch.stack([torch.arange(70), (torch.arange(70) + 1) % 70])
+    graph = graph_of(torch.cat([ring, ring.flip(0)], dim=1), 70, 0)
+    torch.manual_seed(0)
+    model, targets = victim(Two(LAYERS["gcn"])), torch.arange(70)
+    graph.y = model(graph.x, graph.edge_index).argmax(1)
+    monkeypatch.setattr(removal_sets, "MOST_SETS", 100)
+    found = ModificationAnyRemovals(edges=2).verdicts(graph, threat(targets), model)
+    assert found.undecided.numel() < 10  # by rounding; all 70 if the ring's pairs were counted
+    assert 2 in found.sizes
+
+
 def test_no_target_loses_more_edges_than_its_budget() -> None:
     torch.manual_seed(0)
     pairs = torch.tensor(list(combinations(range(6), 2))).T

@@ -18,6 +18,7 @@ from grb_check.attacks.modification.shared.flip_set_search import (
     FlipSetSearch,
     FoundFlips,
 )
+from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE
 
 MOST_SETS: Final = 20_000  # of one size that are tried at a target: more leave it undecided
 
@@ -39,8 +40,9 @@ def every_removal(question: FlipQuestion, most: int, seconds: float | None = Non
         search.settle()
         standing = search.standing
         standing = standing[question.budgets[standing] >= size]
-        # Where an edge may matter to all, a set is asked of all at once.
-        for some in [standing] if bool(search.near.all()) else torch.split(standing, 1):
+        # The model is called on a small graph: a set is asked of all targets at once.
+        at_once = question.num_nodes if question.num_nodes <= MOST_WHOLE else 1
+        for some in torch.split(standing, at_once):
             if not _ask(search, question, some, size):
                 return search.result()
     return search.result()
