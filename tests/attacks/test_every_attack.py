@@ -30,6 +30,7 @@ ModelMaker = Callable[[int, int], DifferentiableModel]
 # Few steps: what is tested here does not depend on how far a search gets.
 FEW = {
     "iterations": 3,
+    "training_steps": "3,5",
     "steps": 3,
     "exchanges": 3,
     "exchange_share": 0.3,

@@ -44,9 +44,9 @@ def test_the_worst_is_the_strongest_of_the_suite_standard(tiny: Path) -> None:
     """The attacks are those of a run; each reference has a strongest attack of its own."""
     torch.manual_seed(0)
     model = grb_check.Trained(Net(8, 3).eval())
-    worst = outcome(tiny, model, attack="modification/worst", repeats=1).repeats[0]
+    worst = outcome(tiny, model, attack="injection/worst", repeats=1).repeats[0]
     assert worst.member in worst.notes[0]
-    alone = outcome(tiny, model, attack=f"modification/{worst.member}").repeats[0]
+    alone = outcome(tiny, model, attack=f"injection/{worst.member}").repeats[0]
     assert worst.victim == alone.victim
     assert worst.perturbation == alone.perturbation
     assert all(
