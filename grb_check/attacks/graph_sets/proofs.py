@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.modification.shared.flip_set_search import FlipQuestion
-from grb_check.attacks.modification.shared.proofs import ExactSearch, exact_trials_of
+from grb_check.attacks.modification.shared.proofs import ExactSearch, exact_trials_of, many_sets
 from grb_check.attacks.modification.shared.removable import shortfall
 from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE
 from grb_check.attacks.threat import Perturbation, Threat
@@ -46,7 +46,8 @@ def verdicts_of_graphs(search: ExactSearch, graph: Data, threat: Threat, model: 
     targets = threat.targets.to(graph.x.device)
     asked = (logits.argmax(1) == graphs.labels)[targets] & (graphs.budgets[targets] > 0)
     double = model.in_double()
-    pairs, sizes, undecided, tried = [], torch.zeros_like(targets), torch.zeros_like(asked), 0
+    pairs, sizes, undecided = [], torch.zeros_like(targets), torch.zeros_like(asked)
+    tried = too_many = 0
     for index in asked.nonzero().squeeze(1).tolist():
         owner = int(targets[index])
         seconds = None if end is None else end - monotonic()
@@ -56,6 +57,7 @@ def verdicts_of_graphs(search: ExactSearch, graph: Data, threat: Threat, model: 
         found = search.found(_question(graphs, owner, logits[owner], double), seconds)
         tried += found.tried
         undecided[index] = found.undecided[0]
+        too_many += int(found.too_many[0])
         sizes[index] = found.sizes[0]
         if (some := found.sets[0]) is not None:
             pairs.append(some.to(graph.x.device) + graphs.starts[owner])
@@ -71,7 +73,7 @@ def verdicts_of_graphs(search: ExactSearch, graph: Data, threat: Threat, model: 
         tried=tried,
         basis="proven",
         every=search.every,
-        notes=_too_large(graphs.sizes[targets[asked]]),
+        notes=(*_too_large(graphs.sizes[targets[asked]]), *many_sets(too_many, "graph")),
     )
 
 

@@ -70,11 +70,13 @@ class FoundFlips:
         sets: for each target the pairs int64 [2, k], first < second, that are flipped where it is
             lost; None for no such set.
         undecided: bool [t].
+        too_many: bool [t], those of them that have more sets than are tried.
         tried: number of sets that were computed.
     """
 
     sets: tuple[Tensor | None, ...]
     undecided: Tensor
+    too_many: Tensor
     tried: int
 
     @property
@@ -106,6 +108,7 @@ class FlipSetSearch:
         self._close: list[tuple[Tensor, Tensor]] = []  # targets [q] and sets [2, q, k]
         self._found = torch.zeros(count, dtype=torch.int64, device=device)  # of them, by target
         self._open = torch.zeros(count, dtype=torch.bool, device=device)
+        self._too_many = self._open.clone()
         self._tried = 0
 
     @property
@@ -114,8 +117,9 @@ class FlipSetSearch:
         return (self._highest <= self._rounding).nonzero().squeeze(1)
 
     def leave_open(self, positions: Tensor) -> None:
-        """Note that not every set was tried of targets at these positions int64 [k]."""
+        """Note that targets at these positions int64 [k] have more sets than are tried."""
         self._open[positions] = True
+        self._too_many[positions] = True
 
     @property
     def near(self) -> Tensor:
@@ -176,7 +180,8 @@ class FlipSetSearch:
         self.settle()
         on_cpu = tuple(None if some is None else some.cpu() for some in self._sets)
         undecided = torch.tensor([some is None for some in on_cpu], dtype=torch.bool)
-        return FoundFlips(on_cpu, undecided & self._open.cpu(), self._tried)
+        undecided &= self._open.cpu()
+        return FoundFlips(on_cpu, undecided, undecided & self._too_many.cpu(), self._tried)
 
     def _decided(self, target: int) -> tuple[Tensor | None, bool]:
         """Return the close set int64 [2, k] under which a target is lost, or whether it may be."""

@@ -16,6 +16,7 @@ from grb_check.attacks.modification.shared.whole_trials import ROUNDING, WholeTr
 from grb_check.attacks.protocol import ExactTrials
 from grb_check.attacks.threat import Perturbation, Threat, joined
 from grb_check.attacks.verdicts import Verdicts
+from grb_check.errors import count
 
 
 class ExactSearch(Protocol):
@@ -87,7 +88,15 @@ def verdicts_at_nodes(search: ExactSearch, graph: Data, threat: Threat, model: A
         tried=found.tried,
         basis=question.answers(question.targets[:1]).basis,
         every=search.every,
+        notes=many_sets(int(found.too_many.sum()), "target"),
     )
+
+
+def many_sets(number: int, thing: str) -> tuple[str, ...]:
+    """Return a note on so many things of which not every set of changes was tried."""
+    if not number:
+        return ()
+    return (f"{count(number, thing)} with more sets of edges than are tried, undecided",)
 
 
 def exact_trials_of(graph: Data, model: Any, targets: Tensor) -> ExactTrials:
