@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from grb_check.attacks import names
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION, POISONING
 from grb_check.attacks.user_attacks import UserAttack, check
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, count
 
 if TYPE_CHECKING:
     from grb_check.attacks.protocol import Attack
@@ -284,6 +284,12 @@ def canonical_name(
             f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}=SHARE, which bounds the edges "
             f"that change at each existing node; give it to attacks on edges"
         )
+    own, flips = _own_budget(name), flips_of(scenario, base)
+    if own is not None and flips is not None:
+        raise UsageError(
+            f"attack {scenario}/{base} takes no {own}: each target has a budget of "
+            f"{count(flips, 'changed edge')}; leave it out"
+        )
     if is_targeted(scenario, base) and names.split_budget(name)[1] is not None:
         raise UsageError(
             f"attack {scenario}/{base} takes no {names.BUDGET}, because it attacks each target on "
@@ -291,11 +297,6 @@ def canonical_name(
             f"degree, or select attacks on all targets together"
         )
     local_budget = names.split_local_budget(names.split_budget(name)[0])[1]
-    if local_budget is not None and flips_of(scenario, base) is not None:
-        raise UsageError(
-            f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}=SHARE: each target has a "
-            f"budget of {flips_of(scenario, base)} changed edge; leave it out"
-        )
     name = name_at_local_budget(scenario, name, local_budget)
     if base == plain:
         return names.with_budgets_of(plain, name)
@@ -310,6 +311,14 @@ def canonical_name(
     attack = user_attacks.get(pair) or _built_in(*pair)
     settings = names.read_modifiers(attack, plain, f"{scenario}/{base}")
     return names.with_budgets_of(f"{base}{names.write_modifiers(attack, settings)}", name)
+
+
+def _own_budget(name: str) -> str | None:
+    """Return the modifier that gives a budget, if a name has one."""
+    plain, budget = names.split_budget(name)
+    if budget is not None:
+        return f"{names.BUDGET}=SHARE"
+    return None if names.split_local_budget(plain)[1] is None else f"{names.LOCAL_BUDGET}=SHARE"
 
 
 def _check_poisoning(base: str, plain: str) -> None:

@@ -60,8 +60,9 @@ class Saying:
 def test_each_target_has_a_budget_of_one_flip() -> None:
     assert THREAT.target_budgets is not None
     assert set(THREAT.target_budgets.tolist()) == {1}
-    with pytest.raises(UsageError, match="takes no local=SHARE"):
-        canonical_name("modification", "any-flip+local=0.5")
+    for budget in ("local", "budget"):
+        with pytest.raises(UsageError, match=f"takes no {budget}=SHARE: .* of 1 changed edge;"):
+            canonical_name("modification", f"any-flip+{budget}=0.5")
 
 
 def test_a_flip_that_changes_nothing_leaves_its_target_undecided() -> None:
