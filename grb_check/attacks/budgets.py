@@ -48,7 +48,7 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
     budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
     flips = flips_of(scenario, attack)
     if isinstance(dataset, GraphDataset) and flips is not None:
-        return _so_many_flips_in_graphs(dataset, flips)
+        return _equal_flips_in_graphs(dataset, flips)
     if is_targeted(scenario, attack):
         most = MOST_POISONED if scenario == POISONING else MOST_TARGETS
         return threat_to_each(dataset, difficulty, local_budget, most, flips)
@@ -298,8 +298,8 @@ def _flips_in_graphs(dataset: GraphDataset, share: float) -> Threat:
     return _flips_within(dataset, torch.tensor([_part(share, count) for count in edges]))
 
 
-def _so_many_flips_in_graphs(dataset: GraphDataset, flips: int) -> Threat:
-    """Return the threat of so many flips in each graph of a set, or as many as it has pairs."""
+def _equal_flips_in_graphs(dataset: GraphDataset, flips: int) -> Threat:
+    """Return the threat of the same number of flips in each graph of a set, at most its pairs."""
     sizes = torch.bincount(dataset.graph.batch.cpu(), minlength=dataset.num_graphs)
     return _flips_within(dataset, (sizes * (sizes - 1) // 2).clamp(max=flips))
 

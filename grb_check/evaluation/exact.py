@@ -41,13 +41,13 @@ def exact(trial: Trial, victim: TrainedModel, kinds: Sequence[str]) -> RepeatRes
         BudgetError: the attack did more than its threat allows.
         ModelError: the model's answers to flips are not known.
     """
-    verdicts, after, summary = _judged(trial, victim)
+    verdicts, proven, _, summary = _judged(trial, victim)
     return measured(
         trial,
         victim,
         verdicts.perturbation,
         False,
-        scores(trial, right_before(trial, victim), after),
+        scores(trial, right_before(trial, victim), proven),
         exact_references(trial, kinds),
         method="adaptive",
         methods=("adaptive",),
@@ -57,18 +57,25 @@ def exact(trial: Trial, victim: TrainedModel, kinds: Sequence[str]) -> RepeatRes
 
 
 def exact_references(trial: Trial, kinds: Sequence[str]) -> dict[str, Scores]:
-    """Return the scores of references, of which the same is proven, by kind; stored."""
+    """Return the scores of references by kind: what they keep at most; stored.
+
+    Targets that are undecided count as lost for the model under test, and as kept for references.
+    """
     return {kind: _reference_scores(trial, kind) for kind in kinds}
 
 
 def _reference_scores(trial: Trial, kind: str) -> Scores:
-    key = white_box_reference_key(trial, kind, description_of(trial) or "", "every change")
+    key = white_box_reference_key(
+        trial, kind, description_of(trial) or "", "every change, undecided targets kept"
+    )
     with trial.harness.store.lock(key):
         stored = stored_scores(trial, key)
         if stored is not None:
             return stored
         reference = trial.harness.reference(kind, trial.seed)
-        return save_scores(trial, key, right_before(trial, reference), _judged(trial, reference)[1])
+        _, proven, undecided, _ = _judged(trial, reference)
+        # As lost targets they would let the model look better beside it than is known.
+        return save_scores(trial, key, right_before(trial, reference), proven | undecided)
 
 
 def _told(name: str, every: str, found: Exact) -> str:
@@ -86,8 +93,8 @@ def _told(name: str, every: str, found: Exact) -> str:
     )
 
 
-def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Exact]:
-    """Return what is known of a model, and which targets are proven, bool [t].
+def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Right, Exact]:
+    """Return what is known of a model, and which targets are proven and undecided, bool [t].
 
     A target that stays right under the change that was found for it is undecided.
     """
@@ -102,6 +109,7 @@ def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Exact]:
     sizes[verdicts.fallen.numpy()] = verdicts.sizes.numpy()
     undecided = after & (sizes > 0)
     undecided[verdicts.undecided.numpy()] = True
+    undecided &= before
     proven = after & ~undecided
     summary = Exact(
         tried=verdicts.tried,
@@ -111,4 +119,4 @@ def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Exact]:
         basis=verdicts.basis,
         smallest=tuple(np.bincount(sizes[~after])[1:].tolist()),
     )
-    return verdicts, proven, summary
+    return verdicts, proven, undecided, summary

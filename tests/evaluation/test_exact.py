@@ -81,6 +81,15 @@ def test_a_flip_that_changes_nothing_leaves_its_target_undecided() -> None:
     assert not result.measurement.diagnostics
 
 
+def test_undecided_targets_of_references_count_as_kept(tmp_path: Path) -> None:
+    """As lost ones they would let a model look better than is known."""
+    asked = trial(Saying(undecided=(0, 1, 2)), tmp_path)
+    reference = exact_references(asked, ["mlp"])["mlp"]
+    right = right_before(asked, asked.harness.reference("mlp", 0))
+    assert right[:3].any()
+    assert reference.attacked == reference.clean == pytest.approx(right.mean())
+
+
 def test_two_flips_for_one_target_are_more_than_allowed() -> None:
     with pytest.raises(BudgetError, match="its budget"):
         exact(trial(Saying((0,), flips=2)), ready(), ())
