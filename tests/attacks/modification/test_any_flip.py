@@ -17,6 +17,8 @@ from two_layers import CLASSES, FEATURES, LAYERS, Two, graph_of, perceptron, vic
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
 from grb_check.attacks.modification.shared import flip_set_search
 from grb_check.attacks.modification.shared.edge_set import edge_set
+from grb_check.attacks.modification.shared.whole_trials import WholeTrials
+from grb_check.attacks.protocol import ExactTrials
 from grb_check.attacks.threat import Threat, apply, verify
 from grb_check.attacks.verdicts import Verdicts
 from grb_check.errors import ModelError
@@ -95,6 +97,36 @@ def larger() -> Data:
     size = 70
     ring = torch.stack([torch.arange(size), (torch.arange(size) + 1) % size])
     return graph_of(torch.cat([ring, ring.flip(0)], dim=1), size, 0)
+
+
+def test_a_target_with_more_close_sets_than_are_noted_is_undecided() -> None:
+    """Be they the same ones again, as likely pairs are: one that is not noted may decide."""
+
+    def model(x: Tensor, edge_index: Tensor) -> Tensor:
+        lost = not edge_index.numel()
+        return torch.tensor([[1.0, 1.0 + (1e-6 if lost else -1e-6)]]).repeat(x.shape[0], 1)
+
+    edges = edge_set(Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=4))
+    question = flip_set_search.FlipQuestion(
+        x=torch.zeros((4, 1)),
+        edges=edges,
+        targets=torch.tensor([0]),
+        labels=torch.tensor([0]),
+        budgets=torch.tensor([1]),
+        model=model,  # type: ignore[arg-type]
+        double=model,  # type: ignore[arg-type]
+        answers=lambda nodes: ExactTrials(
+            WholeTrials(lambda given: model(torch.zeros((4, 1)), given), edges, nodes),
+            torch.ones(4, dtype=torch.bool),
+            "proven",
+            1e-3,
+        ),
+        likely=torch.zeros((2, 0), dtype=torch.int64),
+    )
+    search = flip_set_search.FlipSetSearch(question)
+    search.ask(torch.tensor([[2], [3]]).repeat(1, 20)[:, :, None])
+    search.ask(torch.tensor([[0], [1]])[:, :, None])  # without its edge the target is lost
+    assert search.result().undecided.tolist() == [True]
 
 
 @pytest.mark.parametrize("name", sorted(LAYERS))

@@ -106,7 +106,7 @@ class FlipSetSearch:
         self._highest = torch.full((count,), -torch.inf, device=device)
         self._sets: list[Tensor | None] = [None] * count
         self._close: list[tuple[Tensor, Tensor]] = []  # targets [q] and sets [2, q, k]
-        self._found = torch.zeros(count, dtype=torch.int64, device=device)  # of them, by target
+        self._found = torch.zeros(count, dtype=torch.int64, device=device)  # of them, same or not
         self._open = torch.zeros(count, dtype=torch.bool, device=device)
         self._too_many = self._open.clone()
         self._tried = 0
@@ -187,7 +187,7 @@ class FlipSetSearch:
         """Return the close set int64 [2, k] under which a target is lost, or whether it may be."""
         found = [sets[:, at == target].unbind(1) for at, sets in self._close]
         distinct = {tuple(some.flatten().tolist()): some for part in found for some in part}
-        is_open = len(distinct) > CLOSE
+        is_open = bool(self._found[target] > CLOSE)  # later ones are not among them
         for some in list(distinct.values())[:CLOSE]:
             is_lost = _computed_again(self._question, target, some)
             if is_lost:
