@@ -6,6 +6,7 @@
     python -m benchmarks.modification black-box --data FOLDER/grb-format/planetoid-cora
     python -m benchmarks.modification victims --data FOLDER
     python -m benchmarks.modification exact --data FOLDER
+    python -m benchmarks.modification small --data FOLDER
     python -m benchmarks.modification scale
     python -m benchmarks.modification physics --data FOLDER/medium/coauthor_phy.npz
 
@@ -23,6 +24,7 @@ from benchmarks.modification import (
     inductive,
     physics,
     scale,
+    small,
     victims,
 )
 
@@ -33,6 +35,7 @@ COMMANDS = {
     "black-box": black_box,
     "victims": victims,
     "exact": exact,
+    "small": small,
     "scale": scale,
     "physics": physics,
 }

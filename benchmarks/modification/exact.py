@@ -72,15 +72,15 @@ def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
                 yield (
                     head
                     | {"attack": f"any-removals, {edges}"}
-                    | _proofs(attack, dataset, wider, victim)[0]
+                    | proofs_of(attack, dataset, wider, victim)[0]
                 )
-            row, fallen, proven = _proofs(ModificationAnyFlip(), dataset, threat, victim)
+            row, fallen, proven = proofs_of(ModificationAnyFlip(), dataset, threat, victim)
             yield head | {"attack": "any-flip"} | row
             for name in options.attacks:
-                yield head | _judged(name, dataset, threat, victim, fallen, proven, options.sample)
+                yield head | judged(name, dataset, threat, victim, fallen, proven, options.sample)
 
 
-def _proofs(
+def proofs_of(
     attack: ProvingAttack, dataset: Dataset, threat: Threat, victim: Victim
 ) -> tuple[Row, Tensor, Tensor]:
     """Return the row of a proving attack, and which targets fall and which do not, bool [t]."""
@@ -109,7 +109,7 @@ def table(rows: Sequence[Row]) -> str:
     return markdown(rows, COLUMNS)
 
 
-def _judged(
+def judged(
     name: str,
     dataset: Dataset,
     threat: Threat,

@@ -6,14 +6,17 @@ import argparse
 from pathlib import Path
 
 import pytest
+import torch
 from tiny import write_dataset
 
 from benchmarks.command import Command
-from benchmarks.modification import adaptive, exact, peer
+from benchmarks.modification import adaptive, exact, peer, small
 from benchmarks.modification import arena as bench
 from benchmarks.victims import load_dataset
 from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.victim import Victim
+from grb_check.models import mlp
+from grb_check.training.building import build_victim
 
 
 @pytest.fixture
@@ -66,3 +69,23 @@ def test_attacks_are_judged_by_every_flip(dataset: Dataset) -> None:
     for row in attacks:
         assert row["broken"] == 0
         assert 0 <= row["found"] <= 1
+
+
+@pytest.mark.slow
+def test_models_are_proven_on_parts_of_a_graph(dataset: Dataset) -> None:
+    """A model that ignores the edges keeps all; no attack breaks a proof."""
+    first = next(small.parts_of(dataset))
+    assert first.num_nodes == small.NODES
+    model = build_victim(
+        mlp(dataset.num_features, dataset.num_classes),
+        dataset,
+        name="mlp",
+        seed=0,
+        device=torch.device("cpu"),
+    )
+    rows = list(small.of_part(first, model, ["rnd", "fga"]))
+    assert [row["attack"] for row in rows] == ["any-removals", "any-flip", "rnd", "fga"]
+    assert rows[0]["proven"] == rows[1]["proven"] == rows[0]["right"] > 0
+    assert rows[2]["broken"] == 0
+    assert "error" in rows[3]
+    assert "100.0%" in small.table([{"model": "mlp"} | row for row in rows])
