@@ -17,6 +17,8 @@ demo: $(VENV)/.ready
 # A file of tests stays on one worker: some share a long run. In the order of folders, since pytest-xdist
 # would begin with files of many tests, and end with a long one while the other worker is idle.
 ON_TWO := -n 2 --dist loadfile --no-loadscope-reorder
+# Each of the tests' many processes would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/.ready
 	$(BIN)/pytest $(ON_TWO)
