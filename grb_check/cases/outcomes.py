@@ -6,7 +6,7 @@ Imports no torch.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
@@ -60,6 +60,22 @@ class Reference:
     def drops(self) -> tuple[float, ...]:
         """Relative drop in each training."""
         return tuple(map(relative_drop, self.clean, self.attacked))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """How well the scores of a model tell a class from all others, whatever its threshold.
+
+    Attributes:
+        roc_auc: the probability that a node of the class has a higher score than another, equal
+            ones counting half (area under the receiver operating characteristic).
+        average_precision: the mean of the precisions at each of the nodes of the class.
+        false_alarms: share of the other nodes above the threshold.
+    """
+
+    roc_auc: float
+    average_precision: float
+    false_alarms: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +135,8 @@ class Measurement:
         perturbation: digest of the perturbation that was applied; empty if unknown.
         measured_before: whether all of this came from the store: an earlier run measured it.
         exact: of an attack that tries everything; the attacked accuracy is the proven share.
+        rankings: of a recall: of the targets among all other test nodes, on the clean graph, and on
+            the attacked one unless each target is attacked on its own; else empty.
     """
 
     seed: int
@@ -139,6 +157,7 @@ class Measurement:
     perturbation: str = ""
     measured_before: bool = False
     exact: Exact | None = None
+    rankings: tuple[Ranking, ...] = ()
 
 
 def learned(clean: float, majority: float) -> bool:
@@ -164,8 +183,9 @@ class Outcome:
     frequent class. `attack` describes the attack with its version and settings; it is empty if a
     change of its output cannot be detected. `threat` describes its budgets. `target_weights` are
     those of balanced accuracy, which all figures are of then, see `balanced_weights`; empty for
-    accuracy. `changes` were made between what the user gave and what the model gets. `shipped` has
-    references that were measured for the release.
+    others. `recall` says which recall the figures are; empty if they are none: `majority` is that
+    of a model that draws nodes at random then. `changes` were made between what the user gave and
+    what the model gets. `shipped` has references that were measured for the release.
     """
 
     case: Case
@@ -180,6 +200,7 @@ class Outcome:
     attack: str = ""
     threat: str = ""
     target_weights: bytes = b""
+    recall: str = ""
     shipped: Mapping[str, Reference] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -201,8 +222,8 @@ class Outcome:
 
     @property
     def metric(self) -> str:
-        """Return `accuracy` or `balanced accuracy`, which the figures are of."""
-        return BALANCED if self.target_weights else ACCURACY
+        """Return what the figures are of: `accuracy`, `balanced accuracy`, or which recall."""
+        return self.recall or (BALANCED if self.target_weights else ACCURACY)
 
     @property
     def accuracy(self) -> tuple[float, float]:
@@ -223,6 +244,11 @@ class Outcome:
     def effective_targets(self) -> int:
         """How many targets of equal weight have the variance of these."""
         return effective_number(self.targets, self.target_weights)
+
+    def mean_ranking(self, figure: Callable[[Ranking], float]) -> tuple[float, ...]:
+        """Return means over the repeats of a figure of a recall, see `Measurement.rankings`."""
+        sides = zip(*(repeat.rankings for repeat in self.repeats), strict=False)
+        return tuple(statistics.fmean(map(figure, side)) for side in sides)
 
     @property
     def adaptive(self) -> bool:

@@ -24,6 +24,7 @@ class CaseFacts:
     attack: str
     threat: str
     target_weights: bytes = b""
+    recall: str = ""
     shipped: Mapping[str, Reference] = field(default_factory=dict)
 
 
@@ -84,6 +85,7 @@ def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outco
         attack=facts.attack,
         threat=facts.threat,
         target_weights=facts.target_weights,
+        recall=facts.recall,
         shipped=facts.shipped,
     )
 

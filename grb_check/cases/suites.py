@@ -20,6 +20,7 @@ from grb_check.cases.attack_pairs import attack_order, on_graphs
 from grb_check.cases.case import DIFFICULTIES, WHOLE, Case
 from grb_check.cases.selection import check_on_graphs
 from grb_check.datasets import Source
+from grb_check.datasets.metric_names import is_recall
 from grb_check.datasets.source import FeatureRule, SplitRule, Training
 from grb_check.errors import UsageError
 
@@ -228,6 +229,23 @@ def check_poisoned_in_training(attacks: Iterable[Pair], *, transductive: bool) -
                 f"models do not see in training here; give --grb-training=transductive, or another "
                 f"attack on edges, such as {POISONING}/metattack"
             )
+
+
+def check_recall(attacks: Iterable[Pair], metric: str | None) -> None:
+    """Refuse the recall of models that learn from an attacked graph.
+
+    Their threshold would be set on validation nodes of that graph.
+
+    Raises:
+        UsageError: names the attack and the metric.
+    """
+    poisoning = [name for scenario, name in attacks if scenario == POISONING]
+    if metric is not None and is_recall(metric) and poisoning:
+        raise UsageError(
+            f"attack {POISONING}/{base_name(poisoning[0])} changes the graph before the training, "
+            f"and a threshold of {metric} is set on clean validation nodes; give --grb-metric="
+            f"accuracy, or attacks on trained models"
+        )
 
 
 def check_graph_sets(

@@ -28,7 +28,8 @@ from grb_check.cases.case import Case
 from grb_check.cli.console import complain, say
 from grb_check.datasets import Places
 from grb_check.datasets.catalogue import split_off_number
-from grb_check.datasets.source import FEATURE_RULES, METRICS, SPLIT_RULES, TRAININGS, expanded
+from grb_check.datasets.metric_names import check_metric
+from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
 from grb_check.errors import (
     BudgetError,
     DataError,
@@ -263,7 +264,7 @@ def _places(options: argparse.Namespace, saved: Evidence) -> Places:
         split=chosen("split", saved.data.split, SPLIT_RULES),
         training=choose("training", saved.data.training, TRAININGS),
         features=chosen("features", saved.data.features, FEATURE_RULES),
-        metric=chosen("metric", saved.data.metric, METRICS),
+        metric=None if saved.data.metric is None else check_metric(saved.data.metric),
     )
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.datasets.given_edges import GivenEdges
+from grb_check.datasets.recall import Recall
 from grb_check.datasets.source import FeatureRule
 
 
@@ -41,6 +42,8 @@ class Dataset:
             it came from files of a format.
         own_training: int64 [.], the training nodes of the data's own split where another split is
             used, on which a finished model may have been trained; None if there are none.
+        recall: what figures are the recall of, where they are; the test nodes are of that class.
+        others: int64 [.], the test nodes of other classes, where figures are recalls.
     """
 
     name: str
@@ -58,6 +61,8 @@ class Dataset:
     given_edges: GivenEdges | None = None
     user_graph: Data | None = None
     own_training: Tensor | None = None
+    recall: Recall | None = None
+    others: Tensor | None = None
 
     @property
     def as_integers(self) -> bool:
@@ -90,14 +95,16 @@ class Dataset:
         return torch.cat([self.train, self.val])
 
     def fingerprint(self) -> str:
-        """Hex digest of everything that can change an outcome: features, edges, labels, split, and
-        whether models train on the whole graph."""
+        """Hex digest of everything that can change an outcome: features, edges, labels, split,
+        whether models train on the whole graph, and of what class and where figures are recalls."""
         graph = self.graph
         test = [self.test[name] for name in sorted(self.test)]
         parts = [graph.x, graph.edge_index, graph.y, self.train, self.val, *test]
         whole = [torch.ones(1, dtype=torch.bool)] if self.transductive else []
         given = () if self.given_edges is None else self.given_edges.tensors
-        return digest([*parts, *whole, *given])
+        recall = self.recall
+        shares = [] if recall is None else [torch.tensor([recall.positive, recall.false_alarms])]
+        return digest([*parts, *whole, *given, *shares])
 
 
 def digest(tensors: Sequence[Tensor]) -> str:

@@ -30,8 +30,6 @@ Training = Literal["inductive", "transductive"]
 TRAININGS: Final[tuple[Training, ...]] = ("inductive", "transductive")
 FeatureRule = Literal["grb", "rows", "given"]
 FEATURE_RULES: Final[tuple[FeatureRule, ...]] = ("grb", "rows", "given")
-Metric = Literal["accuracy", "balanced"]
-METRICS: Final[tuple[Metric, ...]] = ("accuracy", "balanced")
 MAX_NAME: Final = 100  # characters; names of files are made of it
 NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_NAME}}}")
 
@@ -68,7 +66,7 @@ class Places:
         training: whether models train on the subgraph of the training nodes or on the whole graph.
         features: GRB's normalisation, raw features with rows that sum to 1, or as given; None for
             the default, see `Source.features`.
-        metric: what figures are of; None for the default, see `metric.metric_of`.
+        metric: what figures are of, see `metric.check_metric`; None for the default.
     """
 
     folders: tuple[Path, ...] = ()
@@ -78,7 +76,7 @@ class Places:
     split: SplitRule | None = None
     training: Training = "inductive"
     features: FeatureRule | None = None
-    metric: Metric | None = None
+    metric: str | None = None
 
     @property
     def searched(self) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from grb_check import datasets
-from grb_check.datasets.metric import metric_of
+from grb_check.datasets.metric import measured_by, metric_of
 from grb_check.datasets.source import DataChange
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.victims import TrainedVictims, our_warnings
@@ -55,13 +55,14 @@ def load_cache(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         dataset = datasets.load_either(source)
+    metric = metric_of(dataset, source.places.metric)
+    dataset = measured_by(dataset, metric)
     given = dataset.given_edges
     on_device = replace(
         dataset,
         graph=dataset.graph.to(device),
         given_edges=None if given is None else given.to(device),
     )
-    metric = metric_of(dataset, source.places.metric)
     harness_models = HarnessModels(on_device, dataset.fingerprint(), store, device, metric, pack)
     changes = [w.message.change for w in caught if isinstance(w.message, DataChange)]
     repaired = tuple(dict.fromkeys(changes))

@@ -15,7 +15,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult, outcome_of
 from grb_check.datasets.graph_dataset import AnyDataset
-from grb_check.datasets.metric import why_balanced
+from grb_check.datasets.metric import why_metric
 from grb_check.evaluation.dataset_cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.packed import check_pack
@@ -78,9 +78,9 @@ class Evaluator:
             cache.victims.build(subject, 0)
         return cache.harness.fingerprint
 
-    def why_balanced(self, source: datasets.Source) -> str:
-        """Return why figures of a dataset are balanced accuracies, see `metric.why_balanced`."""
-        return why_balanced(self.dataset(source), source.places.metric)
+    def why_metric(self, source: datasets.Source) -> str:
+        """Return what figures of a dataset are of, and why, see `metric.why_metric`."""
+        return why_metric(self.dataset(source), source.places.metric)
 
     def target_weights(self, source: datasets.Source, threat: Threat) -> bytes:
         """Return the weights of targets, see `balanced_weights`; empty for accuracy."""

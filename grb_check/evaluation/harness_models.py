@@ -11,9 +11,10 @@ from torch import Tensor
 from grb_check.attacks.threat import Threat
 from grb_check.cases.target_weights import balanced_weights
 from grb_check.datasets.graph_dataset import AnyDataset
-from grb_check.datasets.source import Metric
+from grb_check.datasets.metric_names import ACCURACY, BALANCED
 from grb_check.errors import DataError
 from grb_check.evaluation.surrogates import from_arrays, kinds_for, recipe, surrogate, to_arrays
+from grb_check.evaluation.thresholds import at_threshold
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.gradients.rescaled import AnyVictim
 from grb_check.store.pack import Pack
@@ -44,7 +45,7 @@ class HarnessModels:
         fingerprint: str,
         store: Store,
         device: torch.device,
-        metric: Metric = "accuracy",
+        metric: str = ACCURACY,
         pack: Pack | None = None,
     ) -> None:
         self.dataset = dataset
@@ -63,7 +64,7 @@ class HarnessModels:
 
     def target_weights(self, threat: Threat) -> bytes:
         """Weights of the targets, see `balanced_weights`; empty for accuracy."""
-        balanced = self.metric == "balanced"
+        balanced = self.metric == BALANCED
         return balanced_weights(self.classes(threat).tolist()) if balanced else b""
 
     def surrogate(self, kind: str) -> TrainedModel:
@@ -106,7 +107,8 @@ class HarnessModels:
                     self.store.save_arrays(key, to_arrays(model))
             predicted = predict(model, self.dataset.graph, seed)
             train = partial(self._retrained, kind, seed)
-            self._trained[kind, seed] = TrainedModel(model, predicted, train=train)
+            known = TrainedModel(model, predicted, train=train)
+            self._trained[kind, seed] = at_threshold(known, self.dataset, seed)
         return self._trained[kind, seed]
 
     def _retrained(self, kind: str, seed: int, dataset: AnyDataset) -> TrainedModel:

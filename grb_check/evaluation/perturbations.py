@@ -83,11 +83,19 @@ def attack_surrogates(trial: Trial) -> Perturbation:
     dataset = trial.harness.dataset
     surrogates = trial.harness.surrogates_of(trial.attack)
     if len(surrogates) == 1:
-        view = _view(trial, surrogates[0].predicted, dataset.labelled)
+        view = _view(trial, surrogates[0].predicted, _known(trial))
         return _attack(trial, surrogates[0].victim, view)
     ensemble = Ensemble(tuple(surrogate.victim for surrogate in surrogates))
     guessed = predict(ensemble, dataset.graph, trial.seed)
-    return _attack(trial, ensemble, _view(trial, guessed, dataset.labelled))
+    return _attack(trial, ensemble, _view(trial, guessed, _known(trial)))
+
+
+def _known(trial: Trial) -> Tensor:
+    """Nodes whose labels every attacker knows, int64 [k]: of a recall, also its targets."""
+    dataset = trial.harness.dataset
+    of_recall = isinstance(dataset, Dataset) and dataset.recall is not None
+    targets = trial.threat.targets.to(dataset.labelled.device)
+    return torch.cat([dataset.labelled, targets]) if of_recall else dataset.labelled
 
 
 def on_model(trial: Trial, model: TrainedModel) -> Perturbation:

@@ -18,7 +18,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Method, Scores
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.cases.selection import check_on_graphs
-from grb_check.cases.suites import check_poisoned_in_training
+from grb_check.cases.suites import check_poisoned_in_training, check_recall
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.evaluation.black_box import black_box
 from grb_check.evaluation.changes import changes_of
@@ -58,6 +58,7 @@ def trial_of(
     else:
         pairs = [(case.scenario, case.attack)]
         check_poisoned_in_training(pairs, transductive=dataset.transductive)
+        check_recall(pairs, harness_models.metric)
     usual = settings_for(dataset, source_of(case.scenario, case.attack)[0])
     attack = load_attack(case.scenario, case.attack, usual, attacks)
     check_kinds(attack, dataset)

@@ -10,9 +10,12 @@ from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Exact, Measurement, Method, Reference, Scores
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.datasets.dataset import digest
+from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.metric import largest_class
+from grb_check.datasets.metric_names import ACCURACY
 from grb_check.evaluation.changes import edges_of_attacks
 from grb_check.evaluation.diagnostics import budget_unused
+from grb_check.evaluation.rankings import rankings_of
 from grb_check.evaluation.shipped import shipped_references
 from grb_check.evaluation.store_keys import (
     describe_threat,
@@ -74,6 +77,7 @@ def measured(
         weights=victim.weights,
         perturbation=digest(perturbation.tensors())[:16],
         exact=exact,
+        rankings=rankings_of(trial, victim, perturbation),
     )
     return RepeatResult(
         facts=facts_of(trial),
@@ -91,14 +95,20 @@ def facts_of(trial: Trial) -> CaseFacts:
     classes, weights = trial.classes, trial.target_weights
     targets = int(threat.targets.numel())
     edges = edges_of_attacks(dataset.given_edges)
+    recall = None if isinstance(dataset, GraphDataset) else dataset.recall
+    if recall is not None:
+        majority = recall.false_alarms  # of a model that draws nodes at random
+    else:
+        majority = 1 / len({*classes.tolist()}) if weights else largest_class(classes)
     return CaseFacts(
         targets=targets,
-        majority=1 / len({*classes.tolist()}) if weights else largest_class(classes),
+        majority=majority,
         dataset=trial.harness.fingerprint,
         origin=dataset.origin,
         attack=description_of(trial) or "",
         threat="; ".join(filter(None, [describe_threat(threat), edges])),
         target_weights=weights,
+        recall="" if recall is None else recall.text,
         shipped=shipped_on(trial),
     )
 
@@ -109,7 +119,7 @@ def shipped_on(trial: Trial) -> Mapping[str, Reference]:
     A run from a pack has other perturbations than these references, and their figures are
     accuracies.
     """
-    other = trial.harness.pack is not None or trial.harness.metric != "accuracy"
+    other = trial.harness.pack is not None or trial.harness.metric != ACCURACY
     return {} if other else shipped_references().get(shipped_key(trial), {})
 
 

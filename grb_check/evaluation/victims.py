@@ -16,6 +16,7 @@ from grb_check.errors import ModelError
 from grb_check.evaluation.feature_scale import check_scale
 from grb_check.evaluation.identity import check_identity
 from grb_check.evaluation.logit_units import in_logit_units
+from grb_check.evaluation.thresholds import at_threshold
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.two_way_edges import warn_of_better_edges
 from grb_check.evaluation.unseen_targets import check_unseen
@@ -122,7 +123,7 @@ class TrainedVictims:
                     check_scale(created, self._dataset, self._source)
                     warn_of_better_edges(created, self._dataset)
                 created.warnings = our_warnings(caught)
-                self._victims[key] = created
+                self._victims[key] = at_threshold(created, self._dataset, seed)
             except ModelError as error:
                 self._victims[key] = error
         if not isinstance(self._built.get(key), Trained):

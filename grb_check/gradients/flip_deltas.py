@@ -61,10 +61,12 @@ class AlternatingLayers:
     Attributes:
         model: in evaluation mode, its parameters frozen.
         first: float [N, a], f_0(x).
+        finish: row by row, from what the model returns to logits float [s, c].
     """
 
     model: Alternating
     first: Tensor
+    finish: Callable[[Tensor], Tensor]
 
     @property
     def norms(self) -> Sequence[Normalisation]:
@@ -78,13 +80,15 @@ class AlternatingLayers:
         h = self.first.index_select(0, nodes)
         for number, stage in enumerate(self.model.stages()[1:]):
             h = stage(receive(number, h))
-        return h
+        return self.finish(h)
 
 
-def alternating_layers(model: Alternating, x: Tensor) -> AlternatingLayers:
+def alternating_layers(
+    model: Alternating, x: Tensor, finish: Callable[[Tensor], Tensor]
+) -> AlternatingLayers:
     """Return an `Alternating` model as `Layers`, for features float [N, d]."""
     with torch.no_grad():
-        return AlternatingLayers(model, model.stages()[0](x))
+        return AlternatingLayers(model, model.stages()[0](x), finish)
 
 
 class DeltaTrials:

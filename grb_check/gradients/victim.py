@@ -51,6 +51,8 @@ class Victim:
         on_rows: whether `with_injected` may spend about eight calls of the model on restricting its
             layers to the rows that change, which a few steps would not pay back.
         unit: power of two that logits are divided by, see `logit_units`.
+        offset: what all rows of logits are lessened by before, float [num_classes], see
+            `evaluation.thresholds`; None for nothing.
         layer_factors: filled by the first call of `pair_gradients`.
         row_form: written by the first call of `with_injected`.
     """
@@ -60,6 +62,7 @@ class Victim:
     probabilities: bool = False
     on_rows: bool = True
     unit: float = 1.0
+    offset: Tensor | None = None
     layer_factors: LayerFactors = field(default_factory=LayerFactors, repr=False)
     row_form: RowForm = field(default_factory=RowForm, repr=False)
 
@@ -218,7 +221,7 @@ class Victim:
                 x,
                 edge_index,
                 targets,
-                lambda logits: objective(logits / self.unit),
+                lambda logits: objective(self._moved(logits)),
                 edge_weight,
             )
         if not self._on_edges_of_pairs:
@@ -235,9 +238,10 @@ class Victim:
         For `Alternating` models, and modules of PyG's layers that propagate linearly, of which only
         the rows that flips reach are computed; None for all others.
         """
-        known = self._alternating() if self.unit == 1.0 else None
+        known = self._alternating()
         if known is not None:
-            return DeltaTrials(alternating_layers(known, x), edge_index, x.shape[0], targets)
+            layers = alternating_layers(known, x, self._moved)
+            return DeltaTrials(layers, edge_index, x.shape[0], targets)
         if self.adapter.batch is not None or not self._on_plain_edges:
             return None
         return recorded_trials(self.adapter, x, edge_index, targets, self._checked)
@@ -371,6 +375,12 @@ class Victim:
         # underflows there is no gradient.
         if self.probabilities:
             logits = logits.clamp_min(torch.finfo(logits.dtype).tiny).log()
+        return self._moved(logits)
+
+    def _moved(self, logits: Tensor) -> Tensor:
+        """Return float [n, num_classes] less the offset, in the unit."""
+        if self.offset is not None:
+            logits = logits - self.offset.to(logits)
         return logits if self.unit == 1.0 else logits / self.unit
 
 

@@ -18,7 +18,7 @@ from grb_check.cases.case_record import CaseRecord, with_lost
 from grb_check.cases.metrics import over_repeats, weighted_lowest
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
-from grb_check.cases.target_weights import ACCURACY, BALANCED
+from grb_check.cases.target_weights import ACCURACY
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.gate.limits import Gate, clean_floor
@@ -243,7 +243,7 @@ def _lost(lost: Sequence[str], cases: int) -> str:
 def _unlike(outcomes: Sequence[Outcome]) -> str:
     """Return why outcomes are not ranked: they do not belong together, or are no accuracies."""
     if any(outcome.metric != ACCURACY for outcome in outcomes):
-        return f"its figures are of {BALANCED}; --grb-metric=accuracy for ranks"
+        return f"its figures are of {outcomes[0].metric}; --grb-metric=accuracy for ranks"
     models = dict.fromkeys(outcome.model for outcome in outcomes)
     if len(models) > 1:
         return f"its cases are of several models ({', '.join(models)})"

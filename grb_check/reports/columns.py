@@ -8,7 +8,6 @@ from typing import Final
 
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import Outcome
-from grb_check.cases.target_weights import ACCURACY
 from grb_check.cases.verdicts import Comparison, ComparisonResult
 from grb_check.reports.case_line import Line
 from grb_check.reports.plain import columns
@@ -59,9 +58,17 @@ def _attack(line: Line) -> str:
 
 
 def _accuracy(line: Line) -> str:
-    """The accuracy under attack, where the figures are of another metric."""
+    """The accuracy under attack, where the figures are balanced accuracies."""
     outcome = line.row.outcome
-    return "" if outcome is None or outcome.metric == ACCURACY else f"{outcome.accuracy[1]:.1%}"
+    balanced = outcome is not None and outcome.target_weights
+    return f"{outcome.accuracy[1]:.1%}" if outcome and balanced else ""
+
+
+def _roc_auc(line: Line) -> str:
+    """The area under the curve of a recall, without and with the attack."""
+    outcome = line.row.outcome
+    sides = () if outcome is None else outcome.mean_ranking(lambda ranking: ranking.roc_auc)
+    return " > ".join(f"{100 * side:.1f}" for side in sides)
 
 
 def _spread(line: Line) -> str:
@@ -144,6 +151,12 @@ COLUMNS: Final = (
     ),
     Column("", _spread, spare=2, legend="+-: its deviation over the repeats"),
     Column("accuracy", _accuracy, spare=1, legend="accuracy: under attack, of all targets alike"),
+    Column(
+        "ROC-AUC",
+        _roc_auc,
+        spare=1,
+        legend="ROC-AUC: without and with the attack, of the targets among all other test nodes",
+    ),
     Column("interval", _interval, terminal=False),
     Column("limit", _limit),
     Column("no graph", _mark(lambda outcome: outcome.no_graph), spare=3),

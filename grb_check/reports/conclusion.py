@@ -9,7 +9,7 @@ from typing import Final
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 from grb_check.cases.suites import SUITES
-from grb_check.cases.target_weights import BALANCED
+from grb_check.cases.target_weights import ACCURACY
 from grb_check.files.text import fit
 from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.files import shipped_board
@@ -64,7 +64,7 @@ def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
     words += [f"those who {'do' if side.who == KNOWING else side.who}" for side in rest]
     average = "on average " if len(sides[0].attacks) > 1 else ""
     left = _means(sides, lambda outcome: outcome.attacked)
-    of = f" of {BALANCED}" * (outcomes[0].metric == BALANCED)
+    of = "" if outcomes[0].metric == ACCURACY else f" of {outcomes[0].metric}"
     return (
         f"{model} keeps {average}{left}{of} under these attacks, by {' and by '.join(words)}; "
         f"{_others(sides)}.{_at(too_low)}{_rank(rows, gate)}"

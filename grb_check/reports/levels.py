@@ -17,7 +17,7 @@ from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
-from grb_check.cases.target_weights import BALANCED
+from grb_check.cases.target_weights import ACCURACY
 from grb_check.errors import count
 from grb_check.files.text import fit
 from grb_check.gate.drop_interval import ONE_REPEAT_FREEDOM, ONE_REPEAT_SCALE
@@ -155,7 +155,7 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
     adaptive = any(outcome.adaptive for outcome in outcomes)
     title = _title(rank, side)
     title += f" against attackers who {side.who}" * (rank in TITLES and not adaptive)
-    of = f" of {BALANCED}" * (outcomes[0].metric == BALANCED)
+    of = "" if outcomes[0].metric == ACCURACY else f" of {outcomes[0].metric}"
     left = f"{range_of(side.strongest, _attacked)}{of}"
     remarks = [f"{title}: {_strongest_of(outcomes)} leaves {left}", _beside(rank, side)]
     if too_low:
@@ -221,8 +221,8 @@ def _why_not_judged(outcomes: Sequence[Outcome], too_low: Sequence[Outcome]) -> 
 def poor(outcomes: Sequence[Outcome]) -> str:
     """Return what a model does without an attack that does too little."""
     clean = statistics.fmean(outcome.clean for outcome in outcomes)
-    if outcomes[0].metric == BALANCED:
-        return f"has a {BALANCED} of only {clean:.0%} without an attack"
+    if outcomes[0].metric != ACCURACY:
+        return f"has a {outcomes[0].metric} of only {clean:.0%} without an attack"
     return f"classifies only {clean:.0%} correctly without an attack"
 
 

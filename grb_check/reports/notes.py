@@ -143,12 +143,13 @@ def _unlearned(outcome: Outcome) -> list[str]:
     if not outcome.unlearned:
         return []
     clean = [statistics.fmean(outcome.references[name].clean) for name in outcome.unlearned]
+    chance = "nodes drawn at random" if outcome.recall else "the most frequent class"
     reported = ", ".join(
         f"{name.upper()} {share:.1%}" for name, share in zip(outcome.unlearned, clean, strict=True)
     )
     return [
         f"{outcome.case.dataset}/{outcome.case.difficulty}: clean {outcome.metric} of {reported}, "
-        f"and of the most frequent class {outcome.majority:.1%}: such a reference has learned "
+        f"and of {chance} {outcome.majority:.1%}: such a reference has learned "
         f"nothing, makes no limit, and is not shown"
     ]
 

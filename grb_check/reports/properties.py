@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Final
 
 from grb_check.attacks.names import with_budget
@@ -52,9 +53,16 @@ def case_properties(outcome: Outcome) -> list[Property]:
     ]
     if outcome.metric != ACCURACY:
         properties.append(("grb.metric", outcome.metric))
+    if outcome.target_weights:
         clean, attacked = outcome.accuracy
         properties.append(("grb.plain_clean_accuracy", round(clean, 6)))
         properties.append(("grb.plain_attacked_accuracy", round(attacked, 6)))
+    for name in ("roc_auc", "average_precision", "false_alarms"):
+        sides = outcome.mean_ranking(attrgetter(name))
+        properties += [
+            (f"grb.{when}_{name}", round(side, 6))
+            for when, side in zip(("clean", "attacked"), sides, strict=False)
+        ]
     if outcome.budget is not None:
         properties.append(("grb.budget", outcome.budget))
     if outcome.per_target is not None:

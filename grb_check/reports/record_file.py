@@ -23,7 +23,7 @@ from grb_check.reports.summary import summary_of
 KIND: Final = FileKind(
     name="run record",
     type=RunRecord,
-    format=14,
+    format=15,
     remedy="give a file that --grb-json wrote",
     ignored="summary",
 )

@@ -26,7 +26,7 @@ class Checked:
     Attributes:
         fingerprint: of the dataset.
         definition: file and line of the factory; None if unknown.
-        metric: what figures are of and why, if nobody said so; empty for accuracy.
+        metric: what figures are of, and why, see `metric.why_metric`; empty for accuracy.
     """
 
     fingerprint: str
@@ -47,7 +47,7 @@ def check(process: Process, task: Task) -> Iterator[tuple[Case, Checked]]:
     process.evaluator.check_pack(source, task.cases)
     location = definition(subject.source)
     result = None if location is None else (str(location[0]), location[1])
-    metric = process.evaluator.why_balanced(source)
+    metric = process.evaluator.why_metric(source)
     yield task.cases[0], Checked(fingerprint=fingerprint, definition=result, metric=metric)
 
 

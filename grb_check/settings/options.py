@@ -293,10 +293,18 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         "--grb-metric",
-        "accuracy|balanced",
-        "what figures, limits and comparisons are of: accuracy, or balanced accuracy, the mean of "
-        "the accuracies of all classes (default: balanced where one class has more than 70 % of "
-        "the test nodes, or graphs)",
+        "accuracy|balanced|recall@SHARE",
+        "what figures, limits and comparisons are of: accuracy; balanced accuracy, the mean of "
+        "the accuracies of all classes; or the recall of one class, where SHARE of the validation "
+        "nodes of others are false alarms (default: accuracy, or balanced where one class has more "
+        "than 70 % of the test nodes, or graphs)",
+        tags=("python",),
+        section="data",
+    ),
+    Option(
+        "--grb-positive",
+        "CLASS",
+        "the class whose recall it is, as a number from 0 (default: 1 of two classes)",
         tags=("python",),
         section="data",
     ),

@@ -106,6 +106,14 @@ def text(raw: RawValues, dest: str) -> str | None:
     return None if given is None else str(given)
 
 
+def class_number(raw: RawValues, dest: str) -> int | None:
+    """Return a class; None if none is given."""
+    given = raw.one(dest)
+    if given is None or (given.isascii() and given.isdigit()):
+        return None if given is None else int(given)
+    raise UsageError(f"{raw.name(dest)} is {given!r}, but a class is a number from 0")
+
+
 def points(raw: RawValues, dest: str) -> float:
     """Return a number of accuracy points from 0 on and below 100."""
     from grb_check.gate.baselines.baseline import LOSS_MARGIN

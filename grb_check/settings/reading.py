@@ -15,7 +15,7 @@ from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_pairs import at_budgets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES
-from grb_check.cases.suites import Suite, check_graph_sets, check_poisoned_in_training
+from grb_check.cases.suites import Suite, check_graph_sets, check_poisoned_in_training, check_recall
 from grb_check.cases.whole_numbers import check_repeats
 from grb_check.datasets import Places
 from grb_check.errors import UsageError, choose
@@ -133,6 +133,7 @@ def _datasets(
     sources = read_sources(texts, places, suite, names.dataset_texts, raw.origins)
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
     check_poisoned_in_training(attacks, transductive=places.training == "transductive")
+    check_recall(attacks, places.metric)
     return tuple(map(spec_of, sources))
 
 

@@ -19,7 +19,8 @@ from grb_check.cases.node_ids import NodeId
 from grb_check.cases.selection import select
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite, check_poisoned_in_training
 from grb_check.datasets import Places, Source
-from grb_check.datasets.source import FEATURE_RULES, METRICS, SPLIT_RULES, TRAININGS
+from grb_check.datasets.metric_names import check_metric
+from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose, chosen
 from grb_check.settings import parsers
 from grb_check.settings.options import COMMAND_LINE, DEFAULT, tagged
@@ -65,8 +66,21 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
         split=chosen("split", raw.one("grb_split", suite.split), SPLIT_RULES),
         training=choose("training", raw.one("grb_training", suite.training), TRAININGS),
         features=chosen("features", raw.one("grb_features", suite.features), FEATURE_RULES),
-        metric=chosen("metric", raw.one("grb_metric"), METRICS),
+        metric=_metric(raw),
     )
+
+
+def _metric(raw: RawValues) -> str | None:
+    """Return what figures are of, with the positive class in it."""
+    given, positive = raw.one("grb_metric"), parsers.class_number(raw, "grb_positive")
+    if given is not None:
+        return check_metric(given, positive)
+    if positive is not None:
+        raise UsageError(
+            f"--grb-positive={positive} says of which class the recall is, and no metric is named: "
+            f"--grb-metric=recall@0.01 is the recall at 1 % false alarms"
+        )
+    return None
 
 
 def read_suite(raw: RawValues, requested: Sequence[str], names: RegisteredNames) -> str:

@@ -15,7 +15,7 @@ from grb_check.attacks.registry import Pair
 from grb_check.cases.shards import Shard
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.user_data import USER_DATA
-from grb_check.datasets.source import FeatureRule, Metric, SplitRule, Training
+from grb_check.datasets.source import FeatureRule, SplitRule, Training
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate
 from grb_check.ranking.comparison_models import ComparisonModels
@@ -45,7 +45,7 @@ class DatasetSpec:
     split: SplitRule | None = None
     training: Training = "inductive"
     features: FeatureRule | None = None
-    metric: Metric | None = None
+    metric: str | None = None
     function: str = ""
 
 
@@ -137,7 +137,7 @@ class Settings:
     split: SplitRule | None = None
     training: Training = "inductive"
     features: FeatureRule | None = None
-    metric: Metric | None = None
+    metric: str | None = None
     device: str = "auto"
     pack: str = ""
     pack_digest: str = ""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_graphs import community_dataset, set_of_graphs
 from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.metric import metric_of, why_balanced
+from grb_check.datasets.graph_dataset import graph_dataset
+from grb_check.datasets.metric import measured_by, metric_of, why_metric
 from grb_check.datasets.reading.pyg_graph import dataset_of_graph
+from grb_check.errors import UsageError
 
 
 def of_rare(share: float) -> Dataset:
@@ -31,5 +34,40 @@ def test_one_class_above_70_percent_makes_it_balanced_accuracy(share: float, met
     assert metric_of(dataset, None) == metric
     assert metric_of(dataset, "accuracy") == "accuracy"
     assert metric_of(dataset, "balanced") == "balanced"
-    assert ("one class has" in why_balanced(dataset, None)) == (metric == "balanced")
-    assert why_balanced(dataset, "balanced") == ""
+    assert ("one class has" in why_metric(dataset, None)) == (metric == "balanced")
+    assert why_metric(dataset, "balanced") == ""
+
+
+def test_targets_of_a_recall_are_the_nodes_of_its_class() -> None:
+    """Of two classes class 1, if nobody says which; all else stays, and the figures are others."""
+    dataset = of_rare(0.2)
+    positive = measured_by(dataset, "recall@0.01")
+    assert isinstance(positive, Dataset)
+    assert positive.recall is not None
+    assert positive.recall.text == "recall of class 1 at 1 % false alarms"
+    assert dataset.graph.y[positive.test["full"]].unique().tolist() == [1]
+    assert positive.test["full"].numel() == int(dataset.graph.y[dataset.test["full"]].sum())
+    assert positive.fingerprint() != dataset.fingerprint()
+    assert positive.fingerprint() != measured_by(dataset, "recall@0.02").fingerprint()
+    other = measured_by(dataset, "recall@0.1+positive=0")
+    assert dataset.graph.y[other.test["full"]].unique().tolist() == [0]  # type: ignore[union-attr]
+    assert "recall of class 1" in why_metric(positive, "recall@0.01")
+    assert measured_by(dataset, "accuracy") is dataset
+
+
+@pytest.mark.parametrize(
+    ("metric", "error"),
+    [
+        ("recall@0.01", "has 3 classes; say whose recall"),
+        ("recall@0.1+positive=3", "there is no class 3; classes are 0 to 2"),
+        ("recall@0.01+positive=0", "less than one node; name a share of at least"),
+    ],
+)
+def test_a_recall_that_cannot_be_measured_is_refused(metric: str, error: str) -> None:
+    with pytest.raises(UsageError, match=error):
+        measured_by(community_dataset(), metric)
+
+
+def test_sets_of_graphs_have_no_recall() -> None:
+    with pytest.raises(UsageError, match="this is a set of graphs"):
+        measured_by(graph_dataset(set_of_graphs()), "recall@0.1")

@@ -72,3 +72,82 @@ def test_a_model_of_the_frequent_class_keeps_half_of_two_classes(
     if balanced:
         result.stdout.fnmatch_lines([f"Not judged: {UNLEARNED}"])
         result.stdout.fnmatch_lines(["*rare_data.rare*: balanced accuracy"])
+
+
+RECALL = """
+import torch
+from torch_geometric.data import Data
+
+
+def found():
+    generator = torch.Generator().manual_seed(0)
+    y = (torch.rand(600, generator=generator) < 0.2).long()
+    edges = torch.randint(600, (2, 1800), generator=generator)
+    edges = edges[:, y[edges[0]] == y[edges[1]]]
+    edges = torch.cat([edges, edges.flip(0)], 1)
+    x = torch.randn(600, 4, generator=generator)
+    return Data(x=x + y[:, None], edge_index=edges, y=y)
+"""
+
+
+def test_recall_at_a_share_of_false_alarms_is_measured_and_compared(
+    project: pytest.Pytester,
+) -> None:
+    """Of the rare class alone: the header, the table, JUnit and a baseline say which recall."""
+    project.makepyfile(fraud=RECALL)
+    args = [
+        "--grb-only",
+        "--grb-model=grb_check.models:gcn",
+        "--grb-dataset=fraud:found",
+        "--grb-metric=recall@0.1",
+        "--grb-difficulty=full",
+        "--grb-attack=injection/rnd,modification/dice",
+        "--grb-repeats=2",
+        "--grb-max-drop=1",
+        "--grb-json=run.json",
+        "--junitxml=run.xml",
+        "--grb-baseline=base.json",
+    ]
+    words = "recall of class 1 at 10 % false alarms"
+    result = project.runpytest(*args)
+    result.stdout.fnmatch_lines([f"grb metric: fraud.found: {words}, of * of that class"])
+    result.stdout.fnmatch_lines([f"*fraud.found (*): {words}"])
+    cases = json.loads((project.path / "run.json").read_text())["cases"]
+    assert {case["outcome"]["recall"] for case in cases} == {words}
+    clean, attacked = cases[0]["outcome"]["repeats"][0]["rankings"]
+    assert 0.5 < attacked["roc_auc"] <= clean["roc_auc"] + 0.1
+    assert 0.2 < clean["average_precision"] <= 1
+    assert 0 <= clean["false_alarms"] < 0.3
+    positives = cases[0]["outcome"]["targets"]
+    assert 20 < positives < 60
+    assert words in (project.path / "run.xml").read_text()
+    assert "grb.attacked_average_precision" in (project.path / "run.xml").read_text()
+    assert words in (project.path / "base.json").read_text()
+    again = project.runpytest(*args)
+    assert again.ret == pytest.ExitCode.OK
+    again.stdout.fnmatch_lines(["*equal to the baseline*"])
+    accuracies = project.runpytest(*args, "--grb-metric=accuracy")
+    assert accuracies.ret != pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--grb-metric=recall@2"], "*share of false alarms, between 0 and 1*"),
+        (["--grb-metric=recall@0.1"], "*has 7 classes; say whose recall is meant*"),
+        (["--grb-positive=1"], "*no metric is named*"),
+        (["--grb-metric=balanced", "--grb-positive=1"], "*the metric is balanced*"),
+        (["--grb-metric=recall@0.1", "--grb-positive=one"], "*a class is a number from 0*"),
+        (
+            ["--grb-metric=recall@0.1", "--grb-positive=1", "--grb-suite=poisoning"],
+            "*changes the graph before the training*",
+        ),
+    ],
+    ids=["share", "class", "alone", "other", "no number", "poisoning"],
+)
+def test_recall_is_refused_before_any_training(
+    project: pytest.Pytester, options: list[str], error: str
+) -> None:
+    result = project.runpytest("--grb-only", "--grb-model=grb_check.models:gcn", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([error])

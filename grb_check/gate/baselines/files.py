@@ -72,7 +72,8 @@ class BaselineContent(_Part, frozen=True):
     """The content of the file.
 
     The keys of `cases` and `bits` are case ids that always name the model, or node ids of users'
-    own tests; those of `target_weights` are those whose figures are balanced accuracies.
+    own tests; those of `target_weights` are those whose figures are balanced accuracies, and those
+    of `recall` those whose figures are recalls.
     """
 
     about: str
@@ -80,6 +81,7 @@ class BaselineContent(_Part, frozen=True):
     cases: dict[str, Figures]
     bits: dict[str, str]
     target_weights: dict[str, str] = {}
+    recall: dict[str, str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,7 @@ class BaselineCase:
         pretrained: whether nothing was trained, so that repeats differ in the attack alone.
         weights: digest of the victim of each repeat.
         perturbations: digest of the perturbation of each repeat.
-        target_weights: see `Outcome`.
+        target_weights, recall: see `Outcome`.
     """
 
     dataset: str
@@ -111,6 +113,7 @@ class BaselineCase:
     weights: tuple[str, ...]
     perturbations: tuple[str, ...]
     target_weights: bytes = b""
+    recall: str = ""
 
     @property
     def repeats(self) -> int:
@@ -140,7 +143,7 @@ class BaselineCase:
     @property
     def metric(self) -> str:
         """What its figures are of."""
-        return BALANCED if self.target_weights else ACCURACY
+        return self.recall or (BALANCED if self.target_weights else ACCURACY)
 
 
 BASELINE: Final = FileKind(name="baseline", type=BaselineContent, format=7, remedy=WANTED)
@@ -201,6 +204,7 @@ def entry_of(outcome: Outcome) -> BaselineCase:
         weights=tuple(repeat.weights for repeat in repeats),
         perturbations=tuple(repeat.perturbation for repeat in repeats),
         target_weights=outcome.target_weights,
+        recall=outcome.recall,
     )
 
 
@@ -240,6 +244,7 @@ def content_of(saved: BaselineFile) -> BaselineContent:
             for name in names
             if (weights := saved.entries[name].target_weights)
         },
+        recall={name: text for name in names if (text := saved.entries[name].recall)},
     )
 
 
@@ -267,7 +272,10 @@ def _entries(content: BaselineContent) -> dict[str, BaselineCase]:
         odd = min(set(cases) ^ set(bits))
         raise ValueError(f"{odd!r} is in cases or in bits alone")
     return {
-        name: _entry(name, figures, bits[name], content.target_weights.get(name, ""))
+        name: replace(
+            _entry(name, figures, bits[name], content.target_weights.get(name, "")),
+            recall=content.recall.get(name, ""),
+        )
         for name, figures in cases.items()
     }
 

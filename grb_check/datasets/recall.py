@@ -1,0 +1,31 @@
+"""Recall of one class at a rate of false alarms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Recall:
+    """The share of a class that is found where a share of the other nodes is taken for it.
+
+    The threshold of each model is that at which so many of the *clean validation* nodes of other
+    classes are false alarms, see `evaluation.thresholds`.
+
+    Attributes:
+        positive: the class.
+        false_alarms: share of the other validation nodes, in (0, 1).
+    """
+
+    positive: int
+    false_alarms: float
+
+    @property
+    def text(self) -> str:
+        """What figures are of, for reports."""
+        return f"recall of class {self.positive} at {100 * self.false_alarms:g} % false alarms"
+
+    def allowed(self, negatives: int) -> int:
+        """Return how many of so many nodes of other classes may be false alarms."""
+        return math.floor(self.false_alarms * negatives + 1e-9)

@@ -1,0 +1,80 @@
+"""The threshold of a model: where a share of the clean validation nodes are false alarms.
+
+A node is called positive if its largest logit is that of the class. The threshold is a number that
+all logits of the class are lessened by, so that margins, attacks and verdicts need nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, cast
+
+import torch
+from torch import Tensor
+
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import AnyDataset
+from grb_check.datasets.recall import Recall
+from grb_check.evaluation.trained_model import TrainedModel, predict
+from grb_check.gradients.rescaled import AnyVictim, Rescaled
+from grb_check.gradients.victim import Victim
+from grb_check.user_code.randomness import isolated_randomness
+
+ROUNDING: Final = 1e-5  # of the largest logit: lifts a threshold over scores that are equal to it
+
+
+def at_threshold(model: TrainedModel, dataset: AnyDataset, seed: int) -> TrainedModel:
+    """Set the threshold of a model where figures are recalls; return the same model.
+
+    The scores are those of the clean graph, which attacks never change.
+
+    Args:
+        model: trained, without a threshold.
+        dataset: clean.
+        seed: of the global random states during calls of the model.
+    """
+    if not isinstance(dataset, Dataset) or dataset.recall is None:
+        return model
+    graph = dataset.graph
+    with isolated_randomness(seed), torch.no_grad():
+        logits = model.victim(graph.x, graph.edge_index)
+    offset = offset_of(logits[dataset.val], graph.y[dataset.val], dataset.recall)
+    offset = offset * _unit(model.victim)
+    model.victim = _lessened(model.victim, offset)
+    if model.uncalled is not None:
+        model.uncalled = replace(model.uncalled, offset=offset)
+    model.predicted = predict(model.victim, graph, seed)
+    return model
+
+
+def offset_of(logits: Tensor, classes: Tensor, recall: Recall) -> Tensor:
+    """Return what logits are lessened by, float [c]: 0 for all classes but the positive one.
+
+    Args:
+        logits: of validation nodes, float [n, c].
+        classes: of the same nodes, int64 [n].
+        recall: the class and the share of false alarms; at least one node may be one.
+    """
+    others = logits.clone()
+    others[:, recall.positive] = -torch.inf
+    scores = logits[:, recall.positive] - others.amax(1)
+    negatives = scores[classes != recall.positive].sort(descending=True).values
+    last = recall.allowed(negatives.numel())  # so many may lie above the threshold
+    threshold = (negatives[last - 1] + negatives[last]) / 2
+    if negatives[last - 1] == negatives[last]:
+        threshold = negatives[last] + ROUNDING * logits.abs().max()
+    offset = torch.zeros_like(logits[0])
+    offset[recall.positive] = threshold
+    return offset
+
+
+def _unit(victim: AnyVictim) -> float:
+    """The number that logits are divided by, after the offset."""
+    inner = victim.inner if isinstance(victim, Rescaled) else victim
+    return inner.unit if isinstance(inner, Victim) else 1.0
+
+
+def _lessened(victim: AnyVictim, offset: Tensor) -> AnyVictim:
+    if isinstance(victim, Rescaled):
+        return replace(victim, inner=_lessened(cast("AnyVictim", victim.inner), offset))
+    return replace(victim, offset=offset)
