@@ -107,7 +107,11 @@ def threat_for(
     """
     if difficulty not in dataset.test:
         known = ", ".join(dataset.test)
-        raise UsageError(f"difficulty is {difficulty!r}; dataset {dataset.name} has {known}")
+        recall = dataset.recall if isinstance(dataset, Dataset) else None
+        of_class = "" if recall is None else f" with test nodes of class {recall.positive}"
+        raise UsageError(
+            f"difficulty is {difficulty!r}; dataset {dataset.name} has {known}{of_class}"
+        )
     choose("scenario", scenario, (MODIFICATION, INJECTION))
     share = MODIFIED_SHARE if budget is None else budget
     if not isinstance(dataset, GraphDataset):

@@ -32,6 +32,8 @@ def metric_of(dataset: AnyDataset, given: str | None) -> str:
 def measured_by(dataset: AnyDataset, metric: str) -> AnyDataset:
     """Return a dataset with what its metric changes: of recall, targets are the positive nodes.
 
+    A difficulty without one is left out.
+
     Args:
         dataset: as it was loaded.
         metric: see `metric_of`.
@@ -57,12 +59,13 @@ def measured_by(dataset: AnyDataset, metric: str) -> AnyDataset:
             f"classes is less than one node; name a share of at least {1 / max(1, negatives):.2g}, "
             f"or give the data more validation nodes"
         )
-    positive_nodes = y == recall.positive
-    test = {name: nodes[positive_nodes[nodes.cpu()]] for name, nodes in dataset.test.items()}
-    if not test["full"].numel():
+    is_positive = y == recall.positive
+    of_class = {name: nodes[is_positive[nodes.cpu()]] for name, nodes in dataset.test.items()}
+    test = {name: nodes for name, nodes in of_class.items() if nodes.numel()}
+    if not test:
         raise UsageError(f"{where}: no test node is of class {recall.positive}")
     whole = dataset.test["full"]
-    others = whole[~positive_nodes[whole.cpu()]]
+    others = whole[~is_positive[whole.cpu()]]
     return replace(dataset, test=test, recall=recall, others=others)
 
 

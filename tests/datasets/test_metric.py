@@ -7,6 +7,7 @@ import torch
 from small_graphs import community_dataset, set_of_graphs
 from torch_geometric.data import Data
 
+from grb_check.attacks.budgets import threat_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.datasets.metric import measured_by, metric_of, why_metric
@@ -53,6 +54,20 @@ def test_targets_of_a_recall_are_the_nodes_of_its_class() -> None:
     assert dataset.graph.y[other.test["full"]].unique().tolist() == [0]  # type: ignore[union-attr]
     assert "recall of class 1" in why_metric(positive, "recall@0.01")
     assert measured_by(dataset, "accuracy") is dataset
+
+
+def test_a_difficulty_without_a_node_of_the_class_is_left_out() -> None:
+    """And refused by name, with those that there are."""
+    dataset = community_dataset()
+    dataset.graph.y[dataset.test["easy"]] = 0
+    positive = measured_by(dataset, "recall@0.2+positive=1")
+    assert isinstance(positive, Dataset)
+    assert list(positive.test) == ["medium", "hard", "full"]
+    with pytest.raises(UsageError, match="has medium, hard, full with test nodes of class 1"):
+        threat_of(positive, "easy", "injection", "rnd")
+    dataset.graph.y[dataset.test["full"]] = 0
+    with pytest.raises(UsageError, match="no test node is of class 1"):
+        measured_by(dataset, "recall@0.2+positive=1")
 
 
 @pytest.mark.parametrize(
