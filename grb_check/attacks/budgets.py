@@ -178,17 +178,17 @@ def _injected(dataset: Dataset, difficulty: str, share: float | None) -> Threat:
     grb-citeseer 22 x 21 (published 30 x 20), grb-flickr 164 x 81 (200 x 100), grb-reddit 291 x 119
     (500 x 200), grb-aminer 544 x 181 (500 x 100): each figure within a factor of 1.9.
 
-    A share is of injected nodes among the targets; the edges of each node stay the same.
+    A share is of injected nodes among the targets; the edges of each node stay the same. Where
+    figures are recalls, targets are few, and nodes and edges are scaled on all data.
     """
     targets, row = dataset.test[difficulty], injection_row(dataset)
-    if row is None:
+    low, high = dataset.feature_range if row is None else row["feature_range"]
+    if row is None or dataset.recall is not None:
         growth = max(1.0, (dataset.num_nodes / SCALED_FROM) ** 0.4)
         nodes = max(1, round(targets.numel() * NODES_PER_TARGET / growth))
         edges = min(targets.numel(), round(EDGES_PER_NODE * growth))
-        low, high = dataset.feature_range
     else:
         nodes, edges = row["injected_nodes"][difficulty], row["edges_per_injected_node"]
-        low, high = row["feature_range"]
     return Threat(
         scenario=INJECTION,
         targets=targets,

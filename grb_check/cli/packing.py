@@ -22,7 +22,8 @@ from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.fallbacks import black_box_trials
 from grb_check.evaluation.packed import requests_of
 from grb_check.evaluation.perturbations import on_surrogates
-from grb_check.evaluation.store_keys import describe_threat, description_of, request_of
+from grb_check.evaluation.results import facts_of
+from grb_check.evaluation.store_keys import description_of, request_of
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.worst import describe_worst
 from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS, measured_with
@@ -151,6 +152,7 @@ def _source(making: PackSources, name: str) -> Source:
         split=settings.split,
         training=settings.training,
         features=settings.features,
+        metric=settings.metric,
     )
     given = {text.partition("=")[0]: text for text in making.datasets}
     try:
@@ -184,7 +186,7 @@ def _trials(
             f"{case.id}: the attack has no version, so that its perturbations may have changed "
             f"since the run; give it one, and run again"
         )
-    now = f"{_described(case, trials)} with the threat {describe_threat(trials[0].threat)}"
+    now = f"{_described(case, trials)} with the threat {facts_of(trials[0]).threat}"
     then = f"{outcome.attack} with the threat {outcome.threat}"
     if now != then:
         raise UsageError(

@@ -94,6 +94,12 @@ class Dataset:
         """Nodes whose labels attackers know, int64 [.]: training and validation nodes."""
         return torch.cat([self.train, self.val])
 
+    @property
+    def tested(self) -> Tensor:
+        """All test nodes, whatever their class and the metric, int64 [.], sorted."""
+        full = self.test["full"]
+        return full if self.others is None else torch.cat([full, self.others]).sort().values
+
     def fingerprint(self) -> str:
         """Hex digest of everything that can change an outcome: features, edges, labels, split,
         whether models train on the whole graph, and of what class and where figures are recalls."""
@@ -104,7 +110,8 @@ class Dataset:
         given = () if self.given_edges is None else self.given_edges.tensors
         recall = self.recall
         shares = [] if recall is None else [torch.tensor([recall.positive, recall.false_alarms])]
-        return digest([*parts, *whole, *given, *shares])
+        others = [] if self.others is None else [self.others]
+        return digest([*parts, *whole, *given, *shares, *others])
 
 
 def digest(tensors: Sequence[Tensor]) -> str:

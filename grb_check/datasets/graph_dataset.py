@@ -140,6 +140,11 @@ class GraphDataset:
         return {"full": torch.arange(self.num_graphs)}
 
     @property
+    def tested(self) -> Tensor:
+        """All test graphs, int64 [.], sorted."""
+        return self.test["full"]
+
+    @property
     def labelled(self) -> Tensor:
         """Empty int64 [0]: attackers know no label of the graphs that they see."""
         return torch.empty(0, dtype=torch.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -54,16 +55,20 @@ def measured_by(dataset: AnyDataset, metric: str) -> AnyDataset:
     y = dataset.graph.y.cpu()
     negatives = int((y[dataset.val.cpu()] != recall.positive).sum())
     if recall.allowed(negatives) < 1:
+        lowest = math.ceil(1000 / negatives) / 1000 if negatives else 1.0
+        larger = f"name a share of at least {lowest:g}, or " if lowest < 1 else ""
         raise UsageError(
             f"{where}: {recall.false_alarms:g} of the {negatives} validation nodes of other "
-            f"classes is less than one node; name a share of at least {1 / max(1, negatives):.2g}, "
-            f"or give the data more validation nodes"
+            f"classes is less than one node; {larger}give the data more validation nodes"
         )
     is_positive = y == recall.positive
     of_class = {name: nodes[is_positive[nodes.cpu()]] for name, nodes in dataset.test.items()}
     test = {name: nodes for name, nodes in of_class.items() if nodes.numel()}
     if not test:
-        raise UsageError(f"{where}: no test node is of class {recall.positive}")
+        raise UsageError(
+            f"{where}: no test node is of class {recall.positive}; another split may have some "
+            f"(--grb-split)"
+        )
     whole = dataset.test["full"]
     others = whole[~is_positive[whole.cpu()]]
     return replace(dataset, test=test, recall=recall, others=others)

@@ -30,7 +30,7 @@ def check_metric(given: str, positive: int | None = None) -> str:
     if is_recall(given):
         share, known = parts_of_recall(given)
         chosen = known if positive is None else positive
-        text = f"{RECALL}@{share:g}"
+        text = f"{RECALL}@{share!r}"
         return text if chosen is None else f"{text}+positive={chosen}"
     choose("metric", given, ALLOWED)
     if positive is not None:

@@ -34,7 +34,7 @@ def check_scale(model: TrainedModel, dataset: AnyDataset, source: datasets.Sourc
     """
     if source.places.features is not None or not isinstance(dataset, Dataset):
         return
-    nodes = dataset.test["full"].cpu()
+    nodes = dataset.tested.cpu()
     truth = dataset.graph.y.cpu()[nodes]
     right = {dataset.features: model.predicted[nodes] == truth}
     for rule in FEATURE_RULES:

@@ -59,7 +59,7 @@ def check_identity(model: TrainedModel, dataset: AnyDataset, seed: int) -> None:
     expected = forms.pop("", None)
     if expected is None:
         return
-    nodes, truth = dataset.test["full"].cpu(), dataset.graph.y.cpu()
+    nodes, truth = dataset.tested.cpu(), dataset.graph.y.cpu()
     share = float((model.predicted != expected).float().mean())
     before, after = (
         float((predicted[nodes] == truth[nodes]).float().mean())

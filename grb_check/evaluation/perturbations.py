@@ -111,7 +111,7 @@ def on_model(trial: Trial, model: TrainedModel) -> Perturbation:
 def white_box_view(trial: Trial, model: TrainedModel) -> Data:
     """Return a copy of the graph with the true labels of the whole split."""
     dataset = trial.harness.dataset
-    return _view(trial, model.predicted, torch.cat([dataset.labelled, dataset.test["full"]]))
+    return _view(trial, model.predicted, torch.cat([dataset.labelled, dataset.tested]))
 
 
 def _view(trial: Trial, guessed: Tensor, known: Tensor) -> Data:

@@ -7,7 +7,7 @@ all logits of the class are lessened by, so that margins, attacks and verdicts n
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -19,8 +19,6 @@ from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.gradients.rescaled import AnyVictim, Rescaled
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
-
-ROUNDING: Final = 1e-5  # of the largest logit: lifts a threshold over scores that are equal to it
 
 
 def at_threshold(model: TrainedModel, dataset: AnyDataset, seed: int) -> TrainedModel:
@@ -50,6 +48,9 @@ def at_threshold(model: TrainedModel, dataset: AnyDataset, seed: int) -> Trained
 def offset_of(logits: Tensor, classes: Tensor, recall: Recall) -> Tensor:
     """Return what logits are lessened by, float [c]: 0 for all classes but the positive one.
 
+    The threshold is half way from the highest score of another node that is no false alarm to the
+    next higher one of any node.
+
     Args:
         logits: of validation nodes, float [n, c].
         classes: of the same nodes, int64 [n].
@@ -60,9 +61,11 @@ def offset_of(logits: Tensor, classes: Tensor, recall: Recall) -> Tensor:
     scores = logits[:, recall.positive] - others.amax(1)
     negatives = scores[classes != recall.positive].sort(descending=True).values
     last = recall.allowed(negatives.numel())  # so many may lie above the threshold
-    threshold = (negatives[last - 1] + negatives[last]) / 2
-    if negatives[last - 1] == negatives[last]:
-        threshold = negatives[last] + ROUNDING * logits.abs().max()
+    lower = negatives[last]
+    higher = scores[scores > lower].min() if (scores > lower).any() else lower + 1
+    threshold = (lower + higher) / 2
+    if threshold <= lower:  # no number between them
+        threshold = higher
     offset = torch.zeros_like(logits[0])
     offset[recall.positive] = threshold
     return offset

@@ -33,7 +33,7 @@ def warn_of_better_edges(model: TrainedModel, dataset: AnyDataset) -> None:
     if given is None or given.attributes or not isinstance(victim, Victim):
         return
     plain = replace(victim, adapter=replace(victim.adapter, given_edges=None))
-    nodes, truth = dataset.test["full"].cpu(), dataset.graph.y.cpu()
+    nodes, truth = dataset.tested.cpu(), dataset.graph.y.cpu()
     with suppress(ModelError):
         right = (predict(plain, dataset.graph, 0) == truth)[nodes]
         current = (model.predicted == truth)[nodes]

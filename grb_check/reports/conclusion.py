@@ -64,7 +64,7 @@ def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
     words += [f"those who {'do' if side.who == KNOWING else side.who}" for side in rest]
     average = "on average " if len(sides[0].attacks) > 1 else ""
     left = _means(sides, lambda outcome: outcome.attacked)
-    of = "" if outcomes[0].metric == ACCURACY else f" of {outcomes[0].metric}"
+    of = "" if outcomes[0].metric == ACCURACY else f" ({outcomes[0].metric})"
     return (
         f"{model} keeps {average}{left}{of} under these attacks, by {' and by '.join(words)}; "
         f"{_others(sides)}.{_at(too_low)}{_rank(rows, gate)}"

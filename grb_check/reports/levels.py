@@ -155,7 +155,7 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
     adaptive = any(outcome.adaptive for outcome in outcomes)
     title = _title(rank, side)
     title += f" against attackers who {side.who}" * (rank in TITLES and not adaptive)
-    of = "" if outcomes[0].metric == ACCURACY else f" of {outcomes[0].metric}"
+    of = "" if outcomes[0].metric == ACCURACY else f" ({outcomes[0].metric})"
     left = f"{range_of(side.strongest, _attacked)}{of}"
     remarks = [f"{title}: {_strongest_of(outcomes)} leaves {left}", _beside(rank, side)]
     if too_low:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from small_graphs import community_dataset, set_of_graphs
 from torch_geometric.data import Data
 
 from grb_check.attacks.budgets import threat_of
+from grb_check.datasets import find, load
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.datasets.metric import measured_by, metric_of, why_metric
@@ -86,3 +89,40 @@ def test_a_recall_that_cannot_be_measured_is_refused(metric: str, error: str) ->
 def test_sets_of_graphs_have_no_recall() -> None:
     with pytest.raises(UsageError, match="this is a set of graphs"):
         measured_by(graph_dataset(set_of_graphs()), "recall@0.1")
+
+
+@pytest.mark.parametrize("negatives", range(2, 120))
+def test_the_share_that_is_suggested_is_enough(negatives: int) -> None:
+    """For any number of validation nodes."""
+    dataset = of_rare(0.2)
+    dataset = replace(dataset, val=(dataset.graph.y == 0).nonzero().squeeze(1)[:negatives])
+    with pytest.raises(UsageError, match="name a share of at least") as caught:
+        measured_by(dataset, "recall@0.0001")
+    share = str(caught.value).partition("at least ")[2].partition(",")[0]
+    assert measured_by(dataset, f"recall@{share}") is not dataset
+
+
+def test_other_test_nodes_are_a_part_of_the_data() -> None:
+    """Areas under curves depend on them."""
+    dataset = of_rare(0.2)
+    one = measured_by(dataset, "recall@0.1")
+    negatives = dataset.graph.y[dataset.test["full"]] == 0
+    fewer = dataset.test["full"][~negatives | (torch.rand(negatives.shape) < 0.5)]
+    other = measured_by(replace(dataset, test={"full": fewer}), "recall@0.1")
+    assert isinstance(one, Dataset)
+    assert isinstance(other, Dataset)
+    assert torch.equal(one.test["full"], other.test["full"])
+    assert one.fingerprint() != other.fingerprint()
+    assert torch.equal(one.tested, dataset.test["full"])
+
+
+def test_published_budgets_are_scaled_to_the_targets_of_a_recall() -> None:
+    """Those of the table are for all test nodes."""
+    published = replace(load(find("synthetic-cora")), name="grb-cora")
+    few = measured_by(published, "recall@0.1+positive=1")
+    assert isinstance(few, Dataset)
+    whole, part = (threat_of(data, "full", "injection", "rnd") for data in (published, few))
+    assert part.injected_nodes < whole.injected_nodes / 3
+    share = part.targets.numel() / whole.targets.numel()
+    assert part.injected_nodes == pytest.approx(share * whole.injected_nodes, rel=0.1)
+    assert part.feature_range == whole.feature_range

@@ -70,6 +70,15 @@ def test_no_more_false_alarms_than_are_allowed(
         assert alarms == allowed
 
 
+def test_one_extreme_logit_moves_no_threshold() -> None:
+    """Half way to the next higher score of any node, be it near: what is found stays found."""
+    scores = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0005, -1000.0])
+    logits = torch.stack([torch.zeros(6), scores, torch.full((6,), -2000.0)], dim=1)
+    classes = torch.tensor([0, 0, 0, 0, 1, 0])
+    moved = logits - offset_of(logits, classes, Recall(1, 0.2))
+    assert (moved.argmax(1) == 1).tolist() == [False] * 4 + [True, False]
+
+
 @pytest.mark.parametrize("unit", [1.0, 4.0])
 @pytest.mark.parametrize("rescaled", [False, True])
 def test_the_share_is_that_of_clean_validation_nodes(unit: float, rescaled: bool) -> None:

@@ -112,7 +112,7 @@ class Pair:
 
 def why_incomparable(before: BaselineCase, after: BaselineCase) -> str:
     """Return why two entries cannot be compared; empty if they can."""
-    for what in ("dataset", "targets", "attack", "threat", "metric"):
+    for what in ("metric", "dataset", "targets", "attack", "threat"):
         was, now = getattr(before, what), getattr(after, what)
         if was != now:
             return f"the {what} is {now}, and was {was}"
