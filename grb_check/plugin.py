@@ -15,7 +15,6 @@ import pytest
 
 from grb_check import hookspecs
 from grb_check.session import worker_gpus
-from grb_check.session.plain_imports import import_plainly
 from grb_check.settings import pytest_options
 
 if TYPE_CHECKING:
@@ -64,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     with _usage_errors():
         pytest_options.check_ini_file(config)
         if pytest_options.in_use(config):
+            from grb_check.session.plain_imports import import_plainly
+
             import_plainly(config)
             _run(config)
 
