@@ -222,7 +222,7 @@ class Outcome:
 
     @property
     def metric(self) -> str:
-        """Return what the figures are of: `accuracy`, `balanced accuracy`, or which recall."""
+        """What the figures are of, such as `balanced accuracy`; of a recall, which one."""
         return self.recall or (BALANCED if self.target_weights else ACCURACY)
 
     @property
