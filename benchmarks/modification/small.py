@@ -1,9 +1,9 @@
-"""What is proven of each model of the zoo on parts of Cora, beside what attacks find.
+"""Proven shares of the models of the zoo on parts of Cora, beside what attacks find.
 
 Trained on the whole graph with the public split, and asked about parts of 60 nodes as graphs of
-their own: on so few nodes a model is called for each change, so that what a flip reaches need not
-be known. A part is a test node and those nearest to it; targets are its nodes outside the training
-set. Counts are sums over the parts.
+their own: on so few nodes (`MOST_WHOLE`) a model is called for each change, so that what a flip
+reaches need not be known. A part is a test node and those nearest to it; targets are its nodes
+outside the training set. Counts are sums over the parts.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from grb_check import models
 from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
 from grb_check.attacks.modification.any_removals import ModificationAnyRemovals
+from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE
 from grb_check.attacks.verdicts import ProvingAttack
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError
@@ -35,7 +36,7 @@ from grb_check.gradients.victim import Victim
 from grb_check.models.zoo import ZOO
 from grb_check.training.building import build_victim
 
-NODES: Final = 60  # up to which every model is called for each change
+NODES: Final = MOST_WHOLE
 ATTACKS: Final = ("nettack", "sga", "fga", "prbcd")
 COLUMNS: Final = ("model", "right", "any-flip", "any-removals", *ATTACKS, "broken")
 

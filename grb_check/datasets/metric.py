@@ -1,4 +1,4 @@
-"""What figures of a dataset are of: accuracy, balanced accuracy, or the recall of one class."""
+"""The metric of figures: accuracy, balanced accuracy, or the recall of one class."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def measured_by(dataset: AnyDataset, metric: str) -> AnyDataset:
     A difficulty without one is left out.
 
     Args:
-        dataset: as it was loaded.
+        dataset: as it was loaded, on the CPU.
         metric: see `metric_of`.
 
     Raises:
@@ -52,8 +52,8 @@ def measured_by(dataset: AnyDataset, metric: str) -> AnyDataset:
         )
     share, positive = parts_of_recall(metric)
     recall = Recall(_positive(positive, dataset, where), share)
-    y = dataset.graph.y.cpu()
-    negatives = int((y[dataset.val.cpu()] != recall.positive).sum())
+    is_positive = dataset.graph.y == recall.positive
+    negatives = int((~is_positive[dataset.val]).sum())
     if recall.allowed(negatives) < 1:
         lowest = math.ceil(1000 / negatives) / 1000 if negatives else 1.0
         larger = f"name a share of at least {lowest:g}, or " if lowest < 1 else ""
@@ -61,8 +61,7 @@ def measured_by(dataset: AnyDataset, metric: str) -> AnyDataset:
             f"{where}: {recall.false_alarms:g} of the {negatives} validation nodes of other "
             f"classes is less than one node; {larger}give the data more validation nodes"
         )
-    is_positive = y == recall.positive
-    of_class = {name: nodes[is_positive[nodes.cpu()]] for name, nodes in dataset.test.items()}
+    of_class = {name: nodes[is_positive[nodes]] for name, nodes in dataset.test.items()}
     test = {name: nodes for name, nodes in of_class.items() if nodes.numel()}
     if not test:
         raise UsageError(
@@ -70,7 +69,7 @@ def measured_by(dataset: AnyDataset, metric: str) -> AnyDataset:
             f"(--grb-split)"
         )
     whole = dataset.test["full"]
-    others = whole[~is_positive[whole.cpu()]]
+    others = whole[~is_positive[whole]]
     return replace(dataset, test=test, recall=recall, others=others)
 
 

@@ -1,4 +1,4 @@
-"""What figures may be of, as settings and records write it.
+"""Names of metrics, as settings and records write them.
 
 `accuracy`, `balanced`, or `recall@SHARE+positive=CLASS`. Does not load torch.
 """

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 
 @dataclass(frozen=True)
 class Recall:
@@ -25,6 +28,12 @@ class Recall:
     def text(self) -> str:
         """What figures are of, for reports."""
         return f"recall of class {self.positive} at {100 * self.false_alarms:g} % false alarms"
+
+    def scores(self, logits: Tensor) -> Tensor:
+        """Return the logit of the class minus the largest of the others: float [n] of [n, c]."""
+        others = logits.clone()
+        others[:, self.positive] = -torch.inf
+        return logits[:, self.positive] - others.amax(1)
 
     def allowed(self, negatives: int) -> int:
         """Return how many of so many nodes of other classes may be false alarms."""

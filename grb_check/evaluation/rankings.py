@@ -1,4 +1,4 @@
-"""How the scores of a model rank the targets of a recall among the other test nodes."""
+"""Ranking of the targets of a recall among the other test nodes, by the scores of a model."""
 
 from __future__ import annotations
 
@@ -58,9 +58,6 @@ def _average_precision(positive: NDArray[np.float64], negative: NDArray[np.float
 
 
 def _scores(model: TrainedModel, graph: Data, seed: int, recall: Recall) -> Tensor:
-    """The logit of the class less the largest of the others: float [N], on the CPU."""
+    """Scores of all nodes for the class, float [N], on the CPU."""
     with isolated_randomness(seed), torch.no_grad():
-        logits = model.victim(graph.x, graph.edge_index).cpu()
-    others = logits.clone()
-    others[:, recall.positive] = -torch.inf
-    return logits[:, recall.positive] - others.amax(1)
+        return recall.scores(model.victim(graph.x, graph.edge_index)).cpu()

@@ -1,7 +1,7 @@
 """The threshold of a model: where a share of the clean validation nodes are false alarms.
 
 A node is called positive if its largest logit is that of the class. The threshold is a number that
-all logits of the class are lessened by, so that margins, attacks and verdicts need nothing else.
+all logits of the class are reduced by, so that margins, attacks and verdicts need nothing else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def at_threshold(model: TrainedModel, dataset: AnyDataset, seed: int) -> Trained
         logits = model.victim(graph.x, graph.edge_index)
     offset = offset_of(logits[dataset.val], graph.y[dataset.val], dataset.recall)
     offset = offset * _unit(model.victim)
-    model.victim = _lessened(model.victim, offset)
+    model.victim = _with_offset(model.victim, offset)
     if model.uncalled is not None:
         model.uncalled = replace(model.uncalled, offset=offset)
     model.predicted = predict(model.victim, graph, seed)
@@ -46,9 +46,9 @@ def at_threshold(model: TrainedModel, dataset: AnyDataset, seed: int) -> Trained
 
 
 def offset_of(logits: Tensor, classes: Tensor, recall: Recall) -> Tensor:
-    """Return what logits are lessened by, float [c]: 0 for all classes but the positive one.
+    """Return what logits are reduced by, float [c]: 0 for all classes but the positive one.
 
-    The threshold is half way from the highest score of another node that is no false alarm to the
+    The threshold is halfway from the highest score of another node that is no false alarm to the
     next higher one of any node.
 
     Args:
@@ -56,9 +56,7 @@ def offset_of(logits: Tensor, classes: Tensor, recall: Recall) -> Tensor:
         classes: of the same nodes, int64 [n].
         recall: the class and the share of false alarms; at least one node may be one.
     """
-    others = logits.clone()
-    others[:, recall.positive] = -torch.inf
-    scores = logits[:, recall.positive] - others.amax(1)
+    scores = recall.scores(logits)
     negatives = scores[classes != recall.positive].sort(descending=True).values
     last = recall.allowed(negatives.numel())  # so many may lie above the threshold
     lower = negatives[last]
@@ -77,7 +75,7 @@ def _unit(victim: AnyVictim) -> float:
     return inner.unit if isinstance(inner, Victim) else 1.0
 
 
-def _lessened(victim: AnyVictim, offset: Tensor) -> AnyVictim:
+def _with_offset(victim: AnyVictim, offset: Tensor) -> AnyVictim:
     if isinstance(victim, Rescaled):
-        return replace(victim, inner=_lessened(cast("AnyVictim", victim.inner), offset))
+        return replace(victim, inner=_with_offset(cast("AnyVictim", victim.inner), offset))
     return replace(victim, offset=offset)

@@ -51,7 +51,7 @@ class Victim:
         on_rows: whether `with_injected` may spend about eight calls of the model on restricting its
             layers to the rows that change, which a few steps would not pay back.
         unit: power of two that logits are divided by, see `logit_units`.
-        offset: what all rows of logits are lessened by before, float [num_classes], see
+        offset: subtracted from each row of logits before that, float [num_classes], see
             `evaluation.thresholds`; None for nothing.
         layer_factors: filled by the first call of `pair_gradients`.
         row_form: written by the first call of `with_injected`.

@@ -1,4 +1,4 @@
-"""What figures may be of, as users and records write it."""
+"""Names of metrics, as users and records write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How scores rank the targets of a recall."""
+"""Ranking of the targets of a recall."""
 
 from __future__ import annotations
 

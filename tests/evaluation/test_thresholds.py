@@ -71,7 +71,7 @@ def test_no_more_false_alarms_than_are_allowed(
 
 
 def test_one_extreme_logit_moves_no_threshold() -> None:
-    """Half way to the next higher score of any node, be it near: what is found stays found."""
+    """Halfway to the next higher score of any node, be it near: what is found stays found."""
     scores = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0005, -1000.0])
     logits = torch.stack([torch.zeros(6), scores, torch.full((6,), -2000.0)], dim=1)
     classes = torch.tensor([0, 0, 0, 0, 1, 0])
@@ -126,30 +126,32 @@ def test_only_the_clean_graph_is_looked_at() -> None:
     assert model.victim.offset is before
 
 
+@pytest.mark.parametrize("unit", [1.0, 4.0])
 @pytest.mark.parametrize("ours", [False, True])
-def test_every_form_of_a_model_has_it(ours: bool) -> None:
-    """Injected rows, gradients of pairs, and trials of flips."""
+def test_every_form_of_a_model_has_it(ours: bool, unit: float) -> None:
+    """Injected rows, gradients of pairs, and trials of flips, in any unit of the logits."""
     torch.manual_seed(0)
     module = OurGCN(8, 3, (16,)) if ours else gcn()
-    moved = thresholded(victim(module)).victim
+    moved = thresholded(victim(module, unit)).victim
     assert isinstance(moved, Victim)
     offset, plain = moved.offset, replace(moved, offset=None)
     assert offset is not None
     assert offset[1] != 0
+    shift = offset / unit
     x, edges, targets = GRAPH.x, GRAPH.edge_index, torch.arange(1, 40)
-    expected = plain(x, edges)[targets] - offset
+    expected = plain(x, edges)[targets] - shift
     assert torch.allclose(moved(x, edges)[targets], expected)
     new = torch.ones(1, 8)
     link = torch.tensor([[600, 5], [5, 600]])
     linked = torch.cat([edges, link], 1)
     injected = [m.with_injected(x, linked, 1, targets)(new) for m in (plain, moved)]
-    assert torch.allclose(injected[1], injected[0] - offset, atol=1e-5)
+    assert torch.allclose(injected[1], injected[0] - shift, atol=1e-5)
     trials = moved.with_flips(x, edges, targets)
     assert trials is not None
     pairs = torch.tensor([[5], [17]])
     tried = trials.tried(FlipSets(pairs, torch.zeros(1, dtype=torch.int64), 1))
     flipped = torch.cat([edges, torch.tensor([[5, 17], [17, 5]])], 1)
-    known = (plain(x, flipped)[targets] - offset)[tried.position]
+    known = (plain(x, flipped)[targets] - shift)[tried.position]
     assert torch.allclose(tried.logits, known, atol=1e-5)
 
     def objective(logits: Tensor) -> Tensor:
@@ -157,6 +159,6 @@ def test_every_form_of_a_model_has_it(ours: bool) -> None:
 
     gradients = moved.pair_gradients(x, edges, targets, objective)
     assert gradients is not None
-    first = plain.pair_gradients(x, edges, targets, lambda logits: objective(logits - offset))
+    first = plain.pair_gradients(x, edges, targets, lambda logits: objective(logits - shift))
     assert first is not None
     assert torch.allclose(gradients.at(pairs), first.at(pairs))
