@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from typing import Final
 
 from grb_check.errors import UsageError, choose
@@ -59,7 +60,7 @@ def parts_of_recall(metric: str) -> tuple[float, int | None]:
         share = 0.0
     if match is None or not 0 < share < 1:
         raise UsageError(
-            f"metric {metric!r}: after {RECALL}@ stands the share of false alarms, between 0 and "
-            f"1: {RECALL}@0.01 is one node in a hundred"
+            f"metric {reprlib.repr(metric)}: after {RECALL}@ stands the share of false alarms, above "
+            f"0 and below 1; write it as in {RECALL}@0.01, one node in a hundred"
         )
     return share, None if match[2] is None else int(match[2])

@@ -27,6 +27,7 @@ Parser: TypeAlias = "Callable[[RawValues, str], Any]"
 FOLDER: Final = ".grb_check"  # in rootdir, of the store and of evidence
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
 MOST_JOBS: Final = 1_000
+LAST_CLASS: Final = 999_999
 LAST_DEVICE: Final = 127  # torch keeps the index in one byte
 OFF: Final = "off"
 
@@ -108,10 +109,18 @@ def text(raw: RawValues, dest: str) -> str | None:
 
 def class_number(raw: RawValues, dest: str) -> int | None:
     """Return a class; None if none is given."""
+    from grb_check.cases.whole_numbers import whole_number
+
     given = raw.one(dest)
-    if given is None or (given.isascii() and given.isdigit()):
-        return None if given is None else int(given)
-    raise UsageError(f"{raw.name(dest)} is {given!r}, but a class is a number from 0")
+    if given is None:
+        return None
+    number = whole_number(given, 0, LAST_CLASS)
+    if number is None:
+        raise UsageError(
+            f"{raw.name(dest)} {reprlib.repr(given)} is not a class; give its number, from 0 to "
+            f"{LAST_CLASS:,}"
+        )
+    return number
 
 
 def points(raw: RawValues, dest: str) -> float:
@@ -179,7 +188,7 @@ def seconds(raw: RawValues, dest: str) -> float | None:
     if given is None:
         return None
     with suppress(ValueError):
-        if 0 < (number := float(given)) < math.inf:
+        if 0 < (number := float(str(given))) < math.inf:
             return number
     raise UsageError(
         f"{raw.name(dest)} {reprlib.repr(given)} is not a number of seconds; give one above 0"

@@ -77,8 +77,8 @@ def _metric(raw: RawValues) -> str | None:
         return check_metric(given, positive)
     if positive is not None:
         raise UsageError(
-            f"--grb-positive={positive} says of which class the recall is, and no metric is named: "
-            f"--grb-metric=recall@0.01 is the recall at 1 % false alarms"
+            f"--grb-positive={positive} says of which class the recall is, and no metric is named; "
+            f"name one such as --grb-metric=recall@0.01, the recall at 1 % false alarms"
         )
     return None
 

@@ -139,7 +139,7 @@ def test_recall_at_a_share_of_false_alarms_is_measured_and_compared(
         (["--grb-metric=recall@0.1"], "*has 7 classes; say whose recall is meant*"),
         (["--grb-positive=1"], "*no metric is named*"),
         (["--grb-metric=balanced", "--grb-positive=1"], "*the metric is balanced*"),
-        (["--grb-metric=recall@0.1", "--grb-positive=one"], "*a class is a number from 0*"),
+        (["--grb-metric=recall@0.1", "--grb-positive=one"], "*is not a class; give its number*"),
         (
             ["--grb-metric=recall@0.1", "--grb-positive=1", "--grb-suite=poisoning"],
             "*changes the graph before the training*",

@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from settings_factory import settings
 
+from grb_check.attacks import user_attacks
 from grb_check.errors import UsageError
 from grb_check.settings.options import OPTIONS
 from grb_check.settings.selecting import cases_of
@@ -63,13 +64,11 @@ def texts(draw: st.DrawFn) -> str:
     return text.lstrip("/").replace("~", "").replace("$", "").replace("..", "")
 
 
-SCALARS = st.sampled_from(
-    [
-        *(None, True, False, 0, -1, 10**30, 10**400, 1.5, math.nan, math.inf),
-        *(b"x", {}, {"a": "b"}, [["a"]], [1], [None], ("a",), datetime.date(2020, 1, 1)),
-    ]
+SCALARS = (
+    *(None, True, False, 0, -1, 10**30, 10**400, 1.5, math.nan, math.inf),
+    *(b"x", {}, {"a": "b"}, [["a"]], [1], [None], ("a",), datetime.date(2020, 1, 1)),
 )
-VALUES = texts() | st.lists(texts(), max_size=3) | SCALARS
+VALUES = texts() | st.lists(texts(), max_size=3) | st.sampled_from(SCALARS)
 
 
 def has_three_parts(message: str) -> bool:
@@ -98,6 +97,22 @@ def test_a_mutated_value_is_valid_or_refused_in_three_parts(
     except UsageError as error:
         message = str(error)
     assert message is None or has_three_parts(message), message
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.dest)
+def test_every_option_refuses_what_it_cannot_take_in_three_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: Any
+) -> None:
+    """Each value of this file, as it is, in the ini file."""
+    offered = user_attacks.entry_point_names()  # slow to ask for
+    monkeypatch.setattr(user_attacks, "entry_point_names", lambda: offered)
+    name = option.dest.removeprefix("grb_")
+    for value in (*PIECES, *SCALARS, "1", "recall@x", "recall@0.1+positive=x"):
+        try:
+            cases_of(settings(tmp_path, ini={"model": "pkg:build", name: value}))
+        except UsageError as error:
+            assert has_three_parts(str(error)), error
 
 
 @pytest.mark.parametrize(
