@@ -60,7 +60,7 @@ def parts_of_recall(metric: str) -> tuple[float, int | None]:
         share = 0.0
     if match is None or not 0 < share < 1:
         raise UsageError(
-            f"metric {reprlib.repr(metric)}: after {RECALL}@ stands the share of false alarms, above "
-            f"0 and below 1; write it as in {RECALL}@0.01, one node in a hundred"
+            f"metric {reprlib.repr(metric)}: after {RECALL}@ stands the share of false alarms, "
+            f"above 0 and below 1; write it as in {RECALL}@0.01, one node in a hundred"
         )
     return share, None if match[2] is None else int(match[2])

@@ -135,7 +135,7 @@ def test_recall_at_a_share_of_false_alarms_is_measured_and_compared(
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--grb-metric=recall@2"], "*share of false alarms, between 0 and 1*"),
+        (["--grb-metric=recall@2"], "*share of false alarms, above 0 and below 1*"),
         (["--grb-metric=recall@0.1"], "*has 7 classes; say whose recall is meant*"),
         (["--grb-positive=1"], "*no metric is named*"),
         (["--grb-metric=balanced", "--grb-positive=1"], "*the metric is balanced*"),
