@@ -42,9 +42,10 @@ from benchmarks.victims import accuracy, black_box_view, load_dataset, predicted
 from grb_check import models
 from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import Pair, attack_names, is_targeted, load_attack
 from grb_check.attacks.scenarios import POISONING
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.devices import SMALL as SMALL_GRAPH
 from grb_check.evaluation.surrogates import surrogate

@@ -42,7 +42,8 @@ from torch_geometric.nn import GCNConv
 from benchmarks.memory import peak_mib, reset_peak
 from grb_check import SelfTrained, datasets
 from grb_check.attacks.modification.shared.edge_set import edge_set
-from grb_check.attacks.threat import Perturbation, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned

@@ -40,9 +40,10 @@ from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.names import with_budget
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import describe
 from grb_check.attacks.scenarios import Scenario
-from grb_check.attacks.threat import Knowledge, Perturbation, Threat, verify
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 from grb_check.errors import UsageError
 from grb_check.evaluation.store_keys import describe_threat
 from grb_check.store.pack import PerturbationRequest, write_pack

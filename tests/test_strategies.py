@@ -11,7 +11,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 from grb_check import UsageError, strategies
-from grb_check.attacks.threat import Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Threat, apply
 
 Draw = st.DataObject
 

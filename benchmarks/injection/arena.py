@@ -21,8 +21,9 @@ from torch_geometric.nn import GCNConv, GINConv
 from benchmarks.rows import Row
 from benchmarks.victims import HIDDEN, accuracy, raw_gcn, trained
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import attack_names
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.surrogates import Ensemble, kinds_for, surrogate
 from grb_check.gradients.rescaled import AnyVictim

@@ -23,8 +23,9 @@ from benchmarks.rows import Row
 from benchmarks.victims import accuracy, untrained
 from grb_check.attacks.budgets import threat_for
 from grb_check.attacks.protocol import Attack, PairGradients
+from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import load_attack
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN

@@ -19,8 +19,9 @@ from benchmarks.rows import Row, markdown
 from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
 from grb_check.attacks.modification.any_removals import ModificationAnyRemovals
+from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import is_targeted, load_attack
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.attacks.verdicts import ProvingAttack
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.devices import threads_for

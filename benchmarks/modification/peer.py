@@ -21,7 +21,8 @@ from torch_geometric.data import Data
 
 from benchmarks.memory import peak_mib, reset_peak
 from benchmarks.modification.arena import Run
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness

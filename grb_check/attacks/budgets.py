@@ -9,9 +9,10 @@ from fractions import Fraction
 import torch
 
 from grb_check.attacks.columns import ColumnLimits, limits_of
+from grb_check.attacks.gangs import threat_of_gangs
 from grb_check.attacks.modification.shared.edge_set import degrees_of, mask_of
 from grb_check.attacks.modification.shared.removable import local_budgets
-from grb_check.attacks.names import split_budget
+from grb_check.attacks.names import GANG, MOST_FLIPS, Gang, split_budget, split_gang
 from grb_check.attacks.registry import (
     MOST_POISONED,
     flips_of,
@@ -29,7 +30,6 @@ from grb_check.errors import UsageError, choose
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 MOST_TARGETS = 1_000  # that are attacked one by one
 NETTACK_SPARE = 2  # flips for a target beside as many as it has edges
-MOST_FLIPS = 50  # for a target, so that those of dense graphs take no days
 # The injection budget that others are scaled from, of grb-cora at easy, medium and hard:
 SCALED_FROM = 2_680  # nodes, of which a tenth are targets
 NODES_PER_TARGET = 20 / 268
@@ -46,7 +46,9 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
         UsageError: as `threat_for`.
     """
     budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
-    flips = flips_of(scenario, attack)
+    flips, gang = flips_of(scenario, attack), split_gang(attack)[1]
+    if gang is not None:
+        return _gangs(dataset, difficulty, gang)
     if isinstance(dataset, GraphDataset) and flips is not None:
         return _equal_flips_in_graphs(dataset, flips)
     if is_targeted(scenario, attack):
@@ -58,6 +60,17 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
     if scenario == POISONING and isinstance(dataset, Dataset) and not dataset.transductive:
         return _among_training_nodes(threat, dataset, budget, local_budget)
     return threat
+
+
+def _gangs(dataset: AnyDataset, difficulty: str, gang: Gang) -> Threat:
+    if isinstance(dataset, GraphDataset):
+        raise UsageError(
+            f"dataset {dataset.name} is a set of graphs, whose targets are graphs, and a gang is "
+            f"of nodes; leave {GANG}=SIZE out"
+        )
+    targets = threat_for(dataset, difficulty, MODIFICATION).targets
+    where = f"dataset {dataset.name} at {difficulty}"
+    return threat_of_gangs(dataset.graph, targets, gang, where)
 
 
 def _among_training_nodes(

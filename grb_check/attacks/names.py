@@ -1,9 +1,9 @@
 """Names of attacks with modifiers, such as `tdgia+hao+iterations=200`, and their canonical form.
 
 A name is `NAME(+MODIFIER)*`; a modifier is a preset or `SETTING=VALUE`, where a setting is a field
-of the attack's frozen dataclass. The modifiers `local=SHARE` and `budget=SHARE` belong to
-the harness and come last: every attack takes the second, every modification the first. This module
-does not import torch.
+of the attack's frozen dataclass. The modifiers `gang=SIZE`, `local=SHARE` and `budget=SHARE` belong
+to the harness and come last: every attack takes the last one, attacks on edges take all. This
+module does not import torch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import fields, replace
 from fractions import Fraction
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
 
 from grb_check.attacks.setting_values import _read_value, _write_value
 from grb_check.errors import UsageError, unknown
@@ -35,15 +35,33 @@ PRESETS: Final[Mapping[str, tuple[str, object]]] = {
 PER_DATASET: Final = ("iterations", "step_size")
 IDENTITY: Final = ("name", "scenario", "version")
 WORST: Final = "worst"  # the meta-attack of each scenario: the strongest of its other attacks
-# These belong to the harness: a field of that name is not a setting.
+# These belong to the harness: a field of such a name is not a setting.
 BUDGET: Final = "budget"
 LOCAL_BUDGET: Final = "local"
+GANG: Final = "gang"
+FLIPS_OF_MEMBER: Final = 3  # if a name gives none
+MOST_MEMBERS: Final = 1_000
+MOST_FLIPS: Final = 50  # for a target or a member, so that those of dense graphs take no days
 LOCAL_SHARE: Final = 0.5  # of LR-BCD (Gosch et al. 2023)
+OF_THE_HARNESS: Final = (GANG, LOCAL_BUDGET, BUDGET)
 NOT_EXCHANGED: Final = "links were not exchanged"  # AGIA's note that it is weaker than it could be
 HELD_BACK: Final = "less of the budget is stronger"  # a search's note that it used less
 
 # Part of a value, or the last part of a threshold's pattern.
+_GANG: Final = re.compile(r"([0-9]{1,5})(?:x([0-9]{1,5}))?")
 _WORD: Final = re.compile(r"[A-Za-z0-9._-]*\s*(=|$)")
+
+
+class Gang(NamedTuple):
+    """Targets that attack together, by changed edges of their own.
+
+    Attributes:
+        size: number of members.
+        flips: most changed edges at each of them.
+    """
+
+    size: int
+    flips: int
 
 
 def base_name(name: str) -> str:
@@ -68,9 +86,27 @@ def split_local_budget(name: str) -> tuple[str, float | None]:
     return _split_share(name, LOCAL_BUDGET)
 
 
+def split_gang(name: str) -> tuple[str, Gang | None]:
+    """Return a name without its gang, and the gang, None if the name has none.
+
+    >>> split_gang("prbcd+gang=10+black-box")
+    ('prbcd+black-box', Gang(size=10, flips=3))
+
+    Raises:
+        UsageError: the name has two gangs, or one that is not `SIZE` or `SIZExEDGES`.
+    """
+    plain, text = _split_modifier(name, GANG)
+    return plain, None if text is None else _read_gang(text, base_name(name))
+
+
+def with_gang(name: str, gang: Gang | None) -> str:
+    """Append that gang to a name without budgets; None leaves the name as it is."""
+    return name if gang is None else f"{name}+{GANG}={gang.size}x{gang.flips}"
+
+
 def without_budgets(name: str) -> str:
-    """Return a name without its budget and its local budget."""
-    return split_local_budget(split_budget(name)[0])[0]
+    """Return a name without its gang, its budget and its local budget."""
+    return split_gang(split_local_budget(split_budget(name)[0])[0])[0]
 
 
 def with_budget(name: str, budget: float | None) -> str:
@@ -89,8 +125,9 @@ def with_local_budget(name: str, local_budget: float | None) -> str:
 def with_budgets_of(name: str, other: str) -> str:
     """Return a name with the budgets of another name in place of its own."""
     plain, budget = split_budget(other)
-    local_budget = split_local_budget(plain)[1]
-    return with_budget(with_local_budget(without_budgets(name), local_budget), budget)
+    plain, local_budget = split_local_budget(plain)
+    result = with_gang(without_budgets(name), split_gang(plain)[1])
+    return with_budget(with_local_budget(result, local_budget), budget)
 
 
 def read_budget(text: str, where: str) -> float:
@@ -212,6 +249,12 @@ def has_setting(attack: object, setting: str) -> bool:
 
 
 def _split_share(name: str, word: str) -> tuple[str, float | None]:
+    plain, text = _split_modifier(name, word)
+    return plain, None if text is None else read_budget(text, f"attack {base_name(name)}: {word}")
+
+
+def _split_modifier(name: str, word: str) -> tuple[str, str | None]:
+    """Return a name without the modifier of that word, and its value; None for none."""
     base, *modifiers = name.split("+")
     texts = [modifier for modifier in modifiers if modifier.partition("=")[0].strip() == word]
     if not texts:
@@ -219,8 +262,19 @@ def _split_share(name: str, word: str) -> tuple[str, float | None]:
     if len(texts) > 1:
         raise UsageError(f"attack {base}: {word} is given twice in {name!r}; give it once")
     rest = [modifier for modifier in modifiers if modifier is not texts[0]]
-    text = texts[0].partition("=")[2]
-    return "+".join([base, *rest]), read_budget(text, f"attack {base}: {word}")
+    return "+".join([base, *rest]), texts[0].partition("=")[2]
+
+
+def _read_gang(text: str, base: str) -> Gang:
+    match = _GANG.fullmatch(text.strip())
+    size, flips = (int(match[1]), int(match[2] or FLIPS_OF_MEMBER)) if match else (0, 0)
+    if not (1 <= size <= MOST_MEMBERS and 1 <= flips <= MOST_FLIPS):
+        raise UsageError(
+            f"attack {base}: {GANG}={text} is no gang; give the number of its members, at most "
+            f"{MOST_MEMBERS:,}, and the edges that each may change, at most {MOST_FLIPS}, as in "
+            f"{GANG}=10x{FLIPS_OF_MEMBER}"
+        )
+    return Gang(size, flips)
 
 
 def _in_a_value(text: str) -> bool:
@@ -247,7 +301,7 @@ def _types(attack: object) -> dict[str, Any]:
     return {
         attribute.name: hints.get(attribute.name, type(getattr(attack, attribute.name)))
         for attribute in fields(kind)
-        if attribute.init and attribute.name not in (*IDENTITY, BUDGET, LOCAL_BUDGET)
+        if attribute.init and attribute.name not in (*IDENTITY, *OF_THE_HARNESS)
     }
 
 
@@ -257,7 +311,7 @@ def _read_modifier(modifier: str, types: Mapping[str, Any], label: str) -> tuple
         return PRESETS[modifier]
     setting, equals, text = (part.strip() for part in modifier.partition("="))
     if not equals or setting not in types:
-        known = [*presets, *(f"{option}=VALUE" for option in (*types, LOCAL_BUDGET, BUDGET))]
+        known = [*presets, *(f"{option}=VALUE" for option in (*types, *OF_THE_HARNESS))]
         raise unknown(f"modifier of attack {label}", modifier, known)
     return setting, _read_value(text, types[setting], f"attack {label}: {setting}={text}")
 

@@ -284,6 +284,8 @@ def canonical_name(
             f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}=SHARE, which bounds the edges "
             f"that change at each existing node; give it to attacks on edges"
         )
+    if names.split_gang(name)[1] is not None:
+        _check_gang(scenario, base, name)
     own, flips = _own_budget(name), flips_of(scenario, base)
     if own is not None and flips is not None:
         raise UsageError(
@@ -319,6 +321,32 @@ def _own_budget(name: str) -> str | None:
     if budget is not None:
         return f"{names.BUDGET}=SHARE"
     return None if names.split_local_budget(plain)[1] is None else f"{names.LOCAL_BUDGET}=SHARE"
+
+
+def _check_gang(scenario: str, base: str, name: str) -> None:
+    """Refuse a gang of attacks that are not on edges of all targets together.
+
+    Raises:
+        UsageError: says what the attack does, or has besides.
+    """
+    label, other = f"attack {scenario}/{base} takes no {names.GANG}=SIZE", _own_budget(name)
+    if other is not None:
+        raise UsageError(f"{label} beside {other}: each member has a budget; leave one out")
+    row = BUILT_IN.get((scenario, base))
+    if scenario != MODIFICATION or base == names.WORST:
+        reason = "whose members change edges of their own"
+    elif is_targeted(scenario, base):
+        reason = "because it attacks each target on its own"
+    elif row is not None and row.local_budget is not None:
+        reason = "because it has budgets for nodes"
+    elif (scenario, base) == (MODIFICATION, "pgd"):
+        reason = "because it changes features"
+    else:
+        return
+    raise UsageError(
+        f"{label}, {reason}; give it to other attacks of {MODIFICATION}, as in "
+        f"{MODIFICATION}/prbcd+{names.GANG}=10x{names.FLIPS_OF_MEMBER}"
+    )
 
 
 def _check_poisoning(base: str, plain: str) -> None:

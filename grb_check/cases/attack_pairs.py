@@ -8,6 +8,7 @@ from grb_check.attacks.names import (
     WORST,
     base_name,
     split_budget,
+    split_gang,
     split_local_budget,
     with_budget,
 )
@@ -57,12 +58,14 @@ def on_graphs(pair: Pair) -> bool:
     """Whether an attack can attack each graph of a set within its own budget.
 
     Built-in attacks that can are tagged `graphs` or `exact`; their `worst` can too. A user's attack
-    receives the budgets of the graphs, and is verified against them. Local budgets are for nodes of
-    a single graph. Poisoning is of nodes: a set of graphs is trained on graphs that no attack is
-    shown.
+    receives the budgets of the graphs, and is verified against them. Local budgets and gangs are
+    for nodes of a single graph. Poisoning is of nodes: a set of graphs is trained on graphs that no
+    attack is shown.
     """
     scenario, name = pair
     if scenario == POISONING or split_local_budget(name)[1] is not None:
+        return False
+    if split_gang(name)[1] is not None:
         return False
     plain = (scenario, base_name(name))
     return plain not in attack_names() or plain in attacks_on_graphs()

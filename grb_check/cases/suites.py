@@ -6,7 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from grb_check.attacks.names import WORST, base_name, split_budget, with_budget, without_budgets
+from grb_check.attacks.names import (
+    WORST,
+    base_name,
+    split_budget,
+    split_gang,
+    with_budget,
+    without_budgets,
+)
 from grb_check.attacks.registry import (
     Pair,
     is_targeted,
@@ -169,8 +176,8 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
         worst: scenario and name, with or without budgets.
         selected: attacks of the run, as the user selected them. If they have no `worst` of the
             scenario, or nothing else of it, the members are those of the suite `standard`, or of
-            `poisoning`. Attacks on single targets are no members: their threats are others. Nor
-            are attacks of another local budget, if there are some of this one.
+            `poisoning`. Attacks on single targets, and of gangs, are no members: their threats are
+            others. Nor are attacks of another local budget, if there are some of this one.
     """
     scenario, name = worst
     chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
@@ -179,7 +186,10 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
         others = [
             other
             for kind, other in attacks
-            if kind == scenario and base_name(other) != WORST and not is_targeted(kind, other)
+            if kind == scenario
+            and base_name(other) != WORST
+            and not is_targeted(kind, other)
+            and split_gang(other)[1] is None
         ]
         if others:
             break

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.threat import Perturbation, apply
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.errors import ModelError
@@ -21,38 +21,39 @@ from grb_check.victims.receptive_field import receptive_hops
 
 
 def predicted_after(
-    model: TrainedModel, graph: Data, perturbation: Perturbation, targets: Tensor, seed: int
+    model: TrainedModel, graph: Data, perturbation: Perturbation, threat: Threat, seed: int
 ) -> Tensor:
     """Return the predicted classes of the targets after an attack, int64 [t], on the CPU.
 
-    If targets are attacked one by one (`Perturbation.flip_targets`), the graph of each has only
-    the flips made for it, and the model is called once for each such target; on the part that it
-    depends on, if that is certain from the model's type (`receptive_field`). A target without
-    flips keeps its class on the clean graph.
+    If targets are attacked one by one, or in parts (`Perturbation.flip_targets`), the graph of each
+    has only the flips made for it, and the model is called once for each such target or part; on
+    the part of the graph that they depend on, if that is certain from the model's type
+    (`receptive_field`). A target without flips keeps its class on the clean graph.
 
     Args:
         model: trained.
         graph: clean graph.
         perturbation: within the threat.
-        targets: int64 [t].
+        threat: with the targets.
         seed: of the global random states during each call.
     """
-    targets = targets.cpu()
+    targets = threat.targets.cpu()
     if not perturbation.flip_targets.numel():
         return predict(model.victim, apply(graph, perturbation), seed)[targets]
     result = model.predicted[targets].clone()
     nothing = graph.x.new_empty((0, graph.x.shape[1]))
     in_part = receptive_hops(model.victim.module) is not None
-    for target in torch.unique(perturbation.flip_targets).tolist():
-        attacked = apply(graph, perturbation.of_target(target))
-        node = targets[target : target + 1]
+    for owner in torch.unique(perturbation.flip_targets).tolist():
+        attacked = apply(graph, perturbation.of_target(owner))
+        places = threat.places_of(owner)
+        nodes = targets[places]
         if not in_part:
-            result[target] = predict(model.victim, attacked, seed)[node]
+            result[places] = predict(model.victim, attacked, seed)[nodes]
             continue
-        at_node = node.to(graph.x.device)
+        at_nodes = nodes.to(graph.x.device)
         with isolated_randomness(seed), torch.no_grad():
-            logits_of = model.victim.with_injected(attacked.x, attacked.edge_index, 0, at_node)
-            result[target] = logits_of(nothing).argmax(dim=1).cpu()
+            logits_of = model.victim.with_injected(attacked.x, attacked.edge_index, 0, at_nodes)
+            result[places] = logits_of(nothing).argmax(dim=1).cpu()
     return result
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from grb_check.attacks.graph_sets.attacks import verdicts as verdicts_of
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.threat import verify
+from grb_check.attacks.referee import verify
 from grb_check.attacks.verdicts import ProvingAttack, Verdicts
 from grb_check.cases.outcomes import Exact, Scores
 from grb_check.cases.repeat_results import RepeatResult

@@ -19,9 +19,10 @@ from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.protocol import Attack, DifferentiableModel, model_on
 from grb_check.attacks.query_search import ExchangedParts, GraphFlips, GraphInjections, search
+from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION
-from grb_check.attacks.threat import Perturbation, apply, verify
+from grb_check.attacks.threat import Perturbation, apply
 from grb_check.attacks.user_attacks import UserAttack
 from grb_check.cases.attack_pairs import on_graphs
 from grb_check.datasets.dataset import digest
@@ -324,6 +325,7 @@ def _best_flips(
         budget=trial.threat.edge_budget,
         isolate=getattr(trial.attack, "isolate", True),
         room=trial.threat.local_budgets,
+        ends=trial.threat.ends,
         seed=trial.seed,
     )
     result = search_by_answers(question, flips, FORWARDS, generator)

@@ -47,7 +47,8 @@ def requests_of(trial: Trial) -> Mapping[PerturbationRequest, Trial]:
     """
     result = [
         replace(black_box_trial, seed=seed)
-        for black_box_trial in black_box_trials(trial)
+        for part in trial.parts
+        for black_box_trial in black_box_trials(part)
         for seed in range(ATTACK_SEEDS)
     ]
     return {request_of(black_box_trial): black_box_trial for black_box_trial in result}

@@ -13,8 +13,9 @@ from grb_check.attacks.graph_sets.attacks import perturb
 from grb_check.attacks.modification.shared.edge_set import mask_of
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.referee import verify
 from grb_check.attacks.scenarios import POISONING
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.attacks.user_attacks import UserAttack
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError

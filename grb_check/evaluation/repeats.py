@@ -26,6 +26,7 @@ from grb_check.evaluation.dataset_cache import DatasetCache
 from grb_check.evaluation.exact import exact, exact_references, proves
 from grb_check.evaluation.fallbacks import transferred_variant
 from grb_check.evaluation.harness_models import HarnessModels
+from grb_check.evaluation.parts import references_of_parts, result_of_parts
 from grb_check.evaluation.perturbations import on_surrogates
 from grb_check.evaluation.references import black_box_references
 from grb_check.evaluation.results import shipped_on
@@ -35,6 +36,7 @@ from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.white_box import white_box, white_box_references
 from grb_check.victims.subject import Subject
 
+_Attacking: TypeAlias = Callable[[Trial, TrainedModel, Sequence[str]], RepeatResult]
 Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 
@@ -95,10 +97,10 @@ def measure_repeat(
         victim = cache.victims.get(subject, trial.seed)
     trained = time.perf_counter()
     knows = trial.attack.knowledge == "white-box"
-    attack: Callable[[Trial, TrainedModel, Sequence[str]], RepeatResult]
+    attack: _Attacking
     attack = exact if proves(trial.attack) else white_box if knows else black_box
     with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
-        result = attack(trial, victim, () if shipped_on(trial) else kinds)
+        result = _attacked(attack, trial, victim, () if shipped_on(trial) else kinds)
     measurement = replace(
         result.measurement,
         seconds=time.perf_counter() - start,
@@ -113,6 +115,18 @@ def measure_repeat(
     )
 
 
+def _attacked(
+    attack: _Attacking, trial: Trial, victim: TrainedModel, kinds: Sequence[str]
+) -> RepeatResult:
+    """Attack a model and the references; the parts of a threat one after another."""
+    if not trial.threat.parts:
+        return attack(trial, victim, kinds)
+    parts = [attack(part, victim, ()) for part in trial.parts]
+    result = result_of_parts(trial, victim, parts)
+    references = reference_scores(trial, result.methods, kinds)
+    return replace(result, measurement=replace(result.measurement, references=references))
+
+
 def reference_scores(
     trial: Trial, methods: Sequence[Method], kinds: Sequence[str]
 ) -> dict[str, Scores]:
@@ -123,6 +137,9 @@ def reference_scores(
         methods: tried on it, see `RepeatResult`.
         kinds: of the references.
     """
+    if trial.threat.parts:
+        parts = [reference_scores(part, methods, kinds) for part in trial.parts]
+        return references_of_parts(trial, parts)
     if proves(trial.attack):
         return exact_references(trial, kinds)
     if methods:

@@ -25,10 +25,10 @@ def right_before(trial: Trial, model: TrainedModel) -> Right:
 
 def right_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> Right:
     """Targets that a model classifies correctly after the attack, bool [t]."""
-    dataset, targets = trial.harness.dataset, trial.threat.targets
+    dataset, threat = trial.harness.dataset, trial.threat
     if trial.poisons:
-        return _right(trial, predicted_if_poisoned(model, dataset, targets, perturbation))
-    return _right(trial, predicted_after(model, dataset.graph, perturbation, targets, trial.seed))
+        return _right(trial, predicted_if_poisoned(model, dataset, threat.targets, perturbation))
+    return _right(trial, predicted_after(model, dataset.graph, perturbation, threat, trial.seed))
 
 
 def scores_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> Scores:

@@ -163,4 +163,6 @@ def describe_threat(threat: Threat) -> str:
         sizes += f" local {digest([threat.local_budgets])}"
     if threat.target_budgets is not None:
         sizes += f" of each target {digest([threat.targets, threat.target_budgets])}"
-    return sizes
+    if threat.ends is not None:
+        sizes += f" at the ends {digest([threat.ends])}"
+    return "; ".join([sizes, *map(describe_threat, threat.parts)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -30,6 +30,11 @@ class Trial:
     threat: Threat
     case: Case
     seed: int
+
+    @property
+    def parts(self) -> list[Trial]:
+        """The trials of the parts of the threat; this one if it has none."""
+        return [replace(self, threat=part) for part in self.threat.parts] or [self]
 
     @property
     def classes(self) -> Tensor:

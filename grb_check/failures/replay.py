@@ -66,7 +66,7 @@ class Replay:
         """Predicted classes of the targets after the attack, int64 [t]."""
         if self.poisoned is not None:
             return self.poisoned(perturbation)
-        return predicted_after(self.model, self.graph, perturbation, self.targets, self.seed)
+        return predicted_after(self.model, self.graph, perturbation, self.threat, self.seed)
 
     def accuracy(self, predicted: Tensor) -> float:
         """The figure of predictions int64 [t] of the targets, as in outcomes, to the bit."""

@@ -21,7 +21,9 @@ from grb_check.attacks.names import (
     WORST,
     base_name,
     split_budget,
+    split_gang,
     with_budget,
+    with_gang,
     with_local_budget,
 )
 from grb_check.attacks.registry import is_targeted, local_budget_of, source_of
@@ -187,6 +189,7 @@ def threat_name(case: Case) -> str:
     if case.scenario == POISONING:
         kind = f"{POISONING}/{kind}" if kind in (INJECTION, SINGLE_NODES) else POISONING
     local_budget = local_budget_of(case.scenario, case.attack)
+    kind = with_gang(kind, split_gang(case.attack)[1])
     return with_budget(with_local_budget(kind, local_budget), split_budget(case.attack)[1])
 
 

@@ -53,7 +53,7 @@ def replayed(process: Process, task: Task) -> Iterator[tuple[Case, ReplayedRepea
         BudgetError: its threat forbids it.
         ModelError: the model cannot be trained or called.
     """
-    from grb_check.attacks.threat import verify  # imports torch
+    from grb_check.attacks.referee import verify  # imports torch
     from grb_check.failures.replay import replaying
 
     subject = process.subject(task.on)

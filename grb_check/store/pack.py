@@ -174,7 +174,7 @@ class Pack:
         if packed.no_gradient:
             raise GradientError(packed.no_gradient)
         # Imported for a perturbation; opening a pack loads neither numpy nor torch.
-        from grb_check.attacks.threat import verify
+        from grb_check.attacks.referee import verify
         from grb_check.store.perturbation_bytes import from_bytes
 
         content = self._content(packed)

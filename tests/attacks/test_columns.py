@@ -12,7 +12,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.columns import limits_of
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import BudgetError
 
 X = torch.tensor([[22.0, 0.0, 16_656.5, 7.0], [67.0, 1.0, 68_116.25, 7.0], [40.0, 1.0, 2e4, 7.0]])

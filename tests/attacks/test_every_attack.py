@@ -19,8 +19,9 @@ from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.names import has_setting
 from grb_check.attacks.protocol import Attack, DifferentiableModel
+from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import attack_names, describe, is_targeted, load_attack
-from grb_check.attacks.threat import TENSORS, Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import TENSORS, Perturbation, Threat, apply
 from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim

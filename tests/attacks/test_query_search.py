@@ -15,8 +15,9 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.budgets import threat_for
 from grb_check.attacks.query_search import ExchangedParts, GraphFlips, Pool, search
+from grb_check.attacks.referee import verify
 from grb_check.attacks.scenarios import Scenario
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.datasets.graph_dataset import graph_dataset
 
 GRAPHS = graph_dataset(set_of_graphs(count=24))

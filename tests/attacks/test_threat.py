@@ -12,7 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import attacked, graph_of, pairs, undirected
 
-from grb_check.attacks.threat import Perturbation, Threat, apply, joined, perturbation_of, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat, apply, joined, perturbation_of
 from grb_check.errors import BudgetError, count
 
 few = settings(deadline=None, max_examples=60)

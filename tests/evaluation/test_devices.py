@@ -15,8 +15,9 @@ from benchmarks.injection.arena import with_settings
 from benchmarks.victims import load_dataset
 from grb_check import models
 from grb_check.attacks.budgets import threat_of
+from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import attack_names, load_attack
-from grb_check.attacks.threat import Perturbation, verify
+from grb_check.attacks.threat import Perturbation
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.datasets.reading.pyg_graphs import set_of_graphs

@@ -24,8 +24,9 @@ from trial_spies import (
     trial,
 )
 
+from grb_check.attacks.referee import verify
 from grb_check.attacks.scenarios import Scenario
-from grb_check.attacks.threat import Knowledge, Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import Knowledge, Perturbation, Threat, apply
 from grb_check.attacks.user_attacks import UserAttack
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError, ModelError

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import SimpleConv, global_add_pool
 
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.cases.counter_example import CounterExample
 from grb_check.cases.metrics import relative_drop
 from grb_check.datasets.graph_dataset import GraphDataset, graph_dataset

@@ -21,7 +21,8 @@ from outcome_factory import CASE, outcome
 from strategies import attacked, graph_of
 
 from grb_check import datasets
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.verdicts import Comparison
 from grb_check.errors import BudgetError, UsageError
 from grb_check.failures.evidence import (

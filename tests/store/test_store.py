@@ -16,7 +16,8 @@ from mutants import byte_mutants, npz_mutants
 from store_workers import KEY, count_up, write_and_read
 from strategies import attacked, graph_of
 
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import BudgetError, StoreWarning
 from grb_check.files import outputs
 from grb_check.store.store import Store

@@ -15,7 +15,8 @@ from grb_check.attacks.injection.shared.blends import best_blend
 from grb_check.attacks.injection.shared.injected_nodes import Injected, InjectionQuestion
 from grb_check.attacks.injection.shared.weak_targets import clean_probabilities
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 
 DATASET: Final = community_dataset()
 TARGETS: Final = DATASET.test["full"]

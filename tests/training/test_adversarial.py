@@ -21,7 +21,8 @@ import grb_check
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, GradientError, GrbCheckError, ModelError, UsageError
 from grb_check.gradients.victim import Victim

@@ -83,6 +83,7 @@ class ModificationEva:
                 budget=threat.edge_budget,
                 isolate=self.isolate,
                 room=threat.local_budgets,
+                ends=threat.ends,
             )
             work = forwards_on(clean, self.forwards)
             flips = search_by_answers(question, flips, work, generator)

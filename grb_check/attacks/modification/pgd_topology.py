@@ -133,7 +133,6 @@ def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int, nodes: Tensor | No
 
     Both ends of these are among `nodes`, bool [N], if given.
     """
-    every_node = torch.arange(clean.num_nodes, device=clean.codes.device)
 
     def gains_at(relaxed: Block) -> _Gains:
         edges, weights = clean.partly_flipped(relaxed.codes, relaxed.weights)
@@ -144,7 +143,7 @@ def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int, nodes: Tensor | No
             raise GradientError(
                 "the model has gradients of pairs, but not for weighted edges; leave the attack out"
             )
-        others = best_flips(gradients, clean, every_node, relaxed.codes, reach, nodes)
+        others = best_flips(gradients, clean, aim.rows, relaxed.codes, reach, nodes)
         pair_gains = gradients.at(clean.ends(relaxed.codes))
         pair_gains = torch.where(clean.has(relaxed.codes), -pair_gains, pair_gains)
         return relaxed.joined(others.codes), torch.cat([pair_gains, others.gains])

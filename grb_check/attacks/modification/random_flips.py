@@ -72,20 +72,27 @@ class ModificationRandomFlips:
             ends = whole.ends(codes[bounds[index] : bounds[index + 1]]) - start
             edges = EdgeSet(ends[0] * size + ends[1], size)
             room = None if threat.local_budgets is None else threat.local_budgets.cpu()
-            flips = self._flips(edges, budget, room, generator)
+            owned = torch.arange(size) if threat.ends is None else threat.ends.cpu()
+            flips = self._flips(edges, budget, owned, room, generator)
             result.append(whole.encode(edges.ends(flips) + start))
         flips = torch.cat(result)
         notes = shortfall(flips.numel(), int(budgets.sum()), reason_within(threat, _REASON))
         return EdgeSet(codes, num_nodes).perturbation(flips, notes)
 
     def _flips(
-        self, clean: EdgeSet, budget: int, room: Tensor | None, generator: torch.Generator
+        self,
+        clean: EdgeSet,
+        budget: int,
+        owned: Tensor,
+        room: Tensor | None,
+        generator: torch.Generator,
     ) -> Tensor:
         """Return codes of `budget` distinct pairs, or of all that may be flipped if fewer.
 
         Args:
             clean: edges of the graph.
             budget: number of pairs.
+            owned: int64 [m], nodes of which every pair has one.
             room: int64 [N], most flips at each node; None for no such bound. `SPARE` times as many
                 pairs of nodes with room are drawn, so that fewer may be found.
             generator: the source of randomness.
@@ -96,7 +103,7 @@ class ModificationRandomFlips:
             requested = math.ceil(
                 SPARE * budget / max(1e-3, float((room > 0).double().mean())) ** 2
             )
-        flips = _distinct_pairs(clean, requested + spare, generator)
+        flips = _distinct_pairs(clean, owned, requested + spare, generator)
         if not self.isolate:
             present = clean.has(flips)
             stays = ~removable(clean.ends(flips[present]), clean.degrees(), isolate=False)
@@ -106,16 +113,19 @@ class ModificationRandomFlips:
         return flips[:budget]
 
 
-def _distinct_pairs(edges: EdgeSet, count: int, generator: torch.Generator) -> Tensor:
-    """Return codes of `count` distinct pairs of nodes, or of all pairs if fewer."""
-    num_nodes = edges.num_nodes
-    every = num_nodes * (num_nodes - 1) // 2
+def _distinct_pairs(
+    edges: EdgeSet, owned: Tensor, count: int, generator: torch.Generator
+) -> Tensor:
+    """Return codes of `count` distinct pairs with an owned node, or of all of them if fewer."""
+    num_nodes, others = edges.num_nodes, edges.num_nodes - owned.numel()
+    every = num_nodes * (num_nodes - 1) // 2 - others * (others - 1) // 2
     if 2 * count >= every:
-        pairs = torch.triu_indices(num_nodes, num_nodes, offset=1)
-        codes = edges.encode(pairs)
+        pairs = torch.cartesian_prod(owned, torch.arange(num_nodes)).T
+        codes: Tensor = torch.unique(edges.encode(pairs[:, pairs[0] != pairs[1]]))
         return codes[torch.randperm(every, generator=generator)[:count]]
     codes = torch.empty(0, dtype=torch.int64)
     while codes.numel() < count:
         ends = torch.randint(num_nodes, (2, 2 * count + 16), generator=generator)
+        ends[0] = owned[ends[0] % owned.numel()]
         codes = torch.unique(torch.cat([codes, edges.encode(ends[:, ends[0] != ends[1]])]))
     return codes[torch.randperm(codes.numel(), generator=generator)[:count]]

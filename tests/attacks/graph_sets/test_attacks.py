@@ -20,7 +20,8 @@ from grb_check.attacks.modification.pgd_topology import ModificationPgdTopology
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
 from grb_check.attacks.modification.random_flips import ModificationRandomFlips
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.errors import GradientError
 from grb_check.gradients.victim import Victim
 

@@ -29,7 +29,8 @@ from grb_check.attacks.injection.rnd import InjectionRnd
 from grb_check.attacks.injection.tdgia import InjectionTdgia
 from grb_check.attacks.protocol import Attack, model_on
 from grb_check.attacks.query_search import GraphInjections, search
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim
 

@@ -17,7 +17,8 @@ from grb_check.attacks.graph_sets import proofs
 from grb_check.attacks.graph_sets.attacks import verdicts
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
 from grb_check.attacks.modification.shared.edge_set import edge_set
-from grb_check.attacks.threat import Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Threat, apply
 from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 

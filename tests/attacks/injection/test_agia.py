@@ -11,7 +11,8 @@ from torch_geometric.data import Data
 from grb_check.attacks.injection.agia import InjectionAgia
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.errors import UsageError
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN

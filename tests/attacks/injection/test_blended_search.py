@@ -33,7 +33,8 @@ from grb_check.attacks.injection.blended_search import (
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion, LinkedNodes
 from grb_check.attacks.names import HELD_BACK
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat
 
 
 class Filtering(LinearModel):

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.injection.tdgia import InjectionTdgia
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat
 
 
 def ring(num_nodes: int = 20) -> Data:

@@ -19,7 +19,8 @@ from grb_check.attacks.modification.shared import flip_set_search
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.whole_trials import WholeTrials
 from grb_check.attacks.protocol import ExactTrials
-from grb_check.attacks.threat import Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Threat, apply
 from grb_check.attacks.verdicts import Verdicts
 from grb_check.errors import ModelError
 from grb_check.gradients import exact_trials

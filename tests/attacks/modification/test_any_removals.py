@@ -16,7 +16,8 @@ from two_layers import LAYERS, Two, graph_of, victim
 from grb_check.attacks.modification.any_removals import ModificationAnyRemovals
 from grb_check.attacks.modification.shared import removal_sets
 from grb_check.attacks.modification.shared.edge_set import edge_set
-from grb_check.attacks.threat import Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Threat, apply
 from grb_check.errors import UsageError
 from grb_check.gradients import exact_trials
 from grb_check.gradients.victim import Victim

@@ -18,7 +18,8 @@ from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.modification.shared.edge_set import adjacency_of
 from grb_check.attacks.modification.shared.spectra import leading_spectrum
 from grb_check.attacks.modification.stack import ModificationStack
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import UsageError
 
 RESTRICTED = (ModificationRnd, ModificationFlip, ModificationNea, ModificationStack)

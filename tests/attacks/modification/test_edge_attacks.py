@@ -14,7 +14,8 @@ from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
 from grb_check.attacks.modification.random_flips import ModificationRandomFlips
 from grb_check.attacks.modification.shared import flip_sources
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim

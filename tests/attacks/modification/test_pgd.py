@@ -19,7 +19,8 @@ from grb_check.attacks.modification.pgd import (
     objective_of_rows,
 )
 from grb_check.attacks.objectives import cross_entropy
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.errors import ModelError
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim

@@ -17,7 +17,8 @@ from grb_check.attacks.modification.shared.linear_surrogate import LinearSurroga
 from grb_check.attacks.modification.shared.removable import neighbours_in
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat, apply
 
 few = settings(deadline=None, max_examples=60)
 

@@ -11,7 +11,8 @@ from grb_check.attacks.poisoning.meta_prbcd import PoisoningMetaPrbcd
 from grb_check.attacks.poisoning.metattack import PoisoningMetattack
 from grb_check.attacks.poisoning.retrained import retrained
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.threat import Threat, apply, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Threat, apply
 from grb_check.errors import UsageError
 
 NODES = 90

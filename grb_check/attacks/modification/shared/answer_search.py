@@ -112,7 +112,15 @@ def polished(
     if not forwards:
         return flips
     question = Question(
-        aim.model, aim.x, space.clean, aim.targets, aim.labels, budget, space.isolate, space.room
+        aim.model,
+        aim.x,
+        space.clean,
+        aim.targets,
+        aim.labels,
+        budget,
+        isolate=space.isolate,
+        room=space.room,
+        ends=aim.rows,
     )
     return search_by_answers(question, flips, forwards_on(space.clean, forwards), generator)
 
@@ -206,6 +214,7 @@ class _Search:
         new = self._clean.encode(torch.stack([first, second]))
         allowed = (
             (first != second)
+            & self._question.at_ends(torch.stack([first, second]))
             & ~torch.isin(new, self._flips)
             & (self._question.left(self._flips)[second] > 0)
         )

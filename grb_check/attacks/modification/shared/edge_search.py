@@ -46,7 +46,7 @@ def search_graph(
     Args:
         settings: of the attack.
         find: the search, from clean edges and aim to distinct codes int64 [m].
-        rows: int64 [r], nodes of which every flip has one; any node if not given.
+        rows: int64 [r], nodes of which every flip has one; those of the threat if not given.
     """
     if threat.batch is not None:
         raise ValueError("the targets are graphs: a subclass with its own perturb attacks nodes")
@@ -54,6 +54,7 @@ def search_graph(
         return Perturbation(notes=_unused(threat, 0))
     device, clean = graph.x.device, edge_set(graph)
     targets = threat.targets.to(device)  # the threat's tensors may be elsewhere
+    rows = threat.ends if rows is None else rows
     rows = torch.arange(graph.num_nodes) if rows is None else rows
     objective = objective_named(settings.objective)
     aim = Aim(model, graph.x, targets, graph.y[targets], objective, rows.to(device))

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import torch
 from torch import Tensor
 
-from grb_check.attacks.modification.shared.edge_set import EdgeSet
+from grb_check.attacks.modification.shared.edge_set import EdgeSet, mask_of
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.user_code.randomness import isolated_randomness
@@ -56,6 +57,7 @@ class Question:
         budget: most flips.
         isolate: whether a node may lose its last edge.
         room: int64 [N], most flips at each node; None for no such bound.
+        ends: int64 [m], nodes of which every flip has one; None for any flip.
         seed: of the model's own randomness.
     """
 
@@ -67,6 +69,7 @@ class Question:
     budget: int
     isolate: bool = True
     room: Tensor | None = None
+    ends: Tensor | None = None
     seed: int = 0
 
     def logits(self, flips: Tensor) -> Tensor:
@@ -92,9 +95,21 @@ class Question:
         used = torch.bincount(self.clean.ends(flips).flatten(), minlength=nodes)
         return (torch.full_like(used, nodes) if self.room is None else self.room.to(used)) - used
 
+    def at_ends(self, pairs: Tensor) -> Tensor:
+        """Return which pairs [2, m] have a node of `ends`, bool [m]."""
+        return self._owned[pairs].any(0)
+
+    @cached_property
+    def _owned(self) -> Tensor:
+        """Which nodes are among `ends`, bool [N]."""
+        nodes, device = self.clean.num_nodes, self.targets.device
+        ends = torch.arange(nodes) if self.ends is None else self.ends
+        return mask_of(ends, nodes).to(device)
+
     def possible(self, pairs: Tensor, flips: Tensor) -> Tensor:
         """Return the distinct codes of those pairs [2, m] that may be flipped beside `flips`."""
         allowed = (pairs[0] != pairs[1]) & (self.left(flips)[pairs] > 0).all(0)
+        allowed &= self.at_ends(pairs)
         codes: Tensor = torch.unique(self.clean.encode(pairs[:, allowed]))
         codes = codes[~torch.isin(codes, flips)]
         return codes if self.isolate else codes[~torch.isin(codes, self.last_edges(flips))]

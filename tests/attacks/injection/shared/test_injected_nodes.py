@@ -14,7 +14,8 @@ from grb_check.attacks.injection.shared.injected_nodes import (
     strongest,
 )
 from grb_check.attacks.injection.shared.links import random_links
-from grb_check.attacks.threat import Perturbation, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation
 
 
 def linked(seed: int = 0) -> LinkedNodes:

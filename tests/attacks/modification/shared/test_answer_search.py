@@ -18,8 +18,9 @@ from grb_check.attacks.modification.shared import answer_search
 from grb_check.attacks.modification.shared.answer_search import search_by_answers
 from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
 from grb_check.attacks.modification.shared.flip_sweeps import Question
+from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import load_attack
-from grb_check.attacks.threat import Threat, apply, verify
+from grb_check.attacks.threat import Threat, apply
 from grb_check.gradients.flip_deltas import DeltaTrials
 from grb_check.gradients.victim import Victim
 

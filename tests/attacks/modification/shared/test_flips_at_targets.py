@@ -12,7 +12,8 @@ from strategies import LinearModel, graph_of, graphs, threats, undirected
 
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
-from grb_check.attacks.threat import Perturbation, Threat, verify
+from grb_check.attacks.referee import verify
+from grb_check.attacks.threat import Perturbation, Threat
 
 few = settings(deadline=None, max_examples=60)
 

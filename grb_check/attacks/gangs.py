@@ -1,0 +1,91 @@
+"""Gangs: targets that attack together, by edges of their own.
+
+The members of a gang are a fraud ring's accounts: who owns them may change edges that have one of
+them as an end, a few at each, and wants these members to be overlooked, nobody else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.names import GANG, Gang
+from grb_check.attacks.scenarios import MODIFICATION
+from grb_check.attacks.threat import Threat
+from grb_check.errors import UsageError, count
+
+MOST_GANGS: Final = 5  # of a case: each is attacked on its own, and each model is called for each
+
+
+def threat_of_gangs(graph: Data, targets: Tensor, gang: Gang, where: str) -> Threat:
+    """Return the threat of gangs among the targets, each on a graph with its changes alone.
+
+    A member has at most `gang.flips` changed edges, each of which has a member as an end; an edge
+    between two members counts at both. Targets that are in no gang are no targets of the threat.
+
+    Args:
+        graph: clean, N nodes.
+        targets: int64 [t], of which gangs are drawn, see `drawn_gangs`.
+        gang: size and budget.
+        where: dataset and difficulty, for messages.
+
+    Raises:
+        UsageError: there are fewer targets than members.
+    """
+    if targets.numel() < gang.size:
+        raise UsageError(
+            f"{GANG}={gang.size}x{gang.flips}, but {where} has {count(targets.numel(), 'target')}; "
+            f"give a smaller gang"
+        )
+    nodes = int(graph.num_nodes)
+    parts = []
+    for members in drawn_gangs(graph, targets.cpu(), gang.size):
+        most = torch.full((nodes,), nodes)
+        most[members] = gang.flips
+        parts.append(
+            Threat(
+                scenario=MODIFICATION,
+                targets=members.to(targets.device),
+                edge_budget=gang.size * gang.flips,
+                local_budgets=most,
+                ends=members,
+            )
+        )
+    return Threat(
+        scenario=MODIFICATION,
+        targets=torch.cat([part.targets for part in parts]),
+        edge_budget=sum(part.edge_budget for part in parts),
+        parts=tuple(parts),
+    )
+
+
+def drawn_gangs(graph: Data, targets: Tensor, size: int) -> list[Tensor]:
+    """Return disjoint gangs of targets that are near each other, int64 [size] each, sorted.
+
+    A gang is a random target with the targets that are fewest hops away in the clean graph; where
+    its component has too few, random ones follow. There are at most `MOST_GANGS`. The draw has the
+    same seed every time, so that gangs are the same for all models, repeats and revisions. (our
+    choice)
+    """
+    row, column = graph.edge_index.cpu().numpy()
+    shape = (graph.num_nodes, graph.num_nodes)
+    adjacency = csr_array((np.ones(row.size, dtype=np.int8), (row, column)), shape=shape)
+    order = targets[torch.randperm(targets.numel(), generator=torch.Generator().manual_seed(0))]
+    free = np.zeros(graph.num_nodes, dtype=bool)
+    free[order] = True
+    result: list[Tensor] = []
+    while len(result) < MOST_GANGS and int(free.sum()) >= size:
+        waiting = order.numpy()[free[order]]
+        reached = breadth_first_order(adjacency, waiting[0], return_predecessors=False)
+        near = np.concatenate([reached[free[reached]], waiting])
+        first = np.sort(np.unique(near, return_index=True)[1])[:size]  # each once, nearest first
+        members = near[first]
+        free[members] = False
+        result.append(torch.from_numpy(np.sort(members)).long())
+    return result
