@@ -76,12 +76,13 @@ def drawn_gangs(graph: Data, targets: Tensor, size: int) -> list[Tensor]:
     row, column = graph.edge_index.cpu().numpy()
     shape = (graph.num_nodes, graph.num_nodes)
     adjacency = csr_array((np.ones(row.size, dtype=np.int8), (row, column)), shape=shape)
-    order = targets[torch.randperm(targets.numel(), generator=torch.Generator().manual_seed(0))]
+    shuffled = torch.randperm(targets.numel(), generator=torch.Generator().manual_seed(0))
+    order = targets[shuffled].numpy()
     free = np.zeros(graph.num_nodes, dtype=bool)
     free[order] = True
     result: list[Tensor] = []
     while len(result) < MOST_GANGS and int(free.sum()) >= size:
-        waiting = order.numpy()[free[order]]
+        waiting = order[free[order]]
         reached = breadth_first_order(adjacency, waiting[0], return_predecessors=False)
         near = np.concatenate([reached[free[reached]], waiting])
         first = np.sort(np.unique(near, return_index=True)[1])[:size]  # each once, nearest first

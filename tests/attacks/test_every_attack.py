@@ -12,6 +12,7 @@ import torch
 from alternating import gcn_of, victim_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick_attacks import GLOBAL, INJECTION, MODIFICATION, quick
 from strategies import LinearModel, UnweightedModel, graphs, threats
 
 from grb_check.attacks.injection.fgsm import InjectionFgsm
@@ -28,30 +29,9 @@ from grb_check.gradients.victim import Victim
 
 ModelMaker = Callable[[int, int], DifferentiableModel]
 
-# Few steps: what is tested here does not depend on how far a search gets.
-FEW = {
-    "iterations": 3,
-    "training_steps": "3,5",
-    "steps": 3,
-    "exchanges": 3,
-    "exchange_share": 0.3,
-    "block_size": 40,
-    "samples": 2,
-    "forwards": 20,
-}
-INJECTION = [name for scenario, name in attack_names() if scenario == "injection"]
-MODIFICATION = [name for scenario, name in attack_names() if scenario == "modification"]
-GLOBAL = [name for name in MODIFICATION if not is_targeted("modification", name)]
-
 every_attack = pytest.mark.parametrize(
     ("scenario", "name"), [pytest.param(*pair, id="/".join(pair)) for pair in attack_names()]
 )
-
-
-def quick(scenario: str, name: str, modifiers: str = "") -> Attack:
-    attack = load_attack(scenario, name)
-    few = [f"+{setting}={value}" for setting, value in FEW.items() if has_setting(attack, setting)]
-    return load_attack(scenario, name + "".join(few) + modifiers)
 
 
 def suited(scenario: str, name: str, threat: Threat) -> Threat:

@@ -1,0 +1,163 @@
+"""Gangs: which targets are in one, and what its attacker may do."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from alternating import gcn_of, victim_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quick_attacks import GLOBAL, quick
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+from strategies import LinearModel, graphs
+from torch_geometric.data import Data
+
+from grb_check.attacks.gangs import MOST_GANGS, drawn_gangs, threat_of_gangs
+from grb_check.attacks.names import Gang
+from grb_check.attacks.referee import verify
+from grb_check.attacks.registry import canonical_name
+from grb_check.attacks.threat import Perturbation, Threat, joined
+from grb_check.errors import BudgetError, UsageError
+from grb_check.gradients.victim import Victim
+
+
+def takes_gangs(name: str) -> bool:
+    try:
+        canonical_name("modification", f"{name}+gang=2x2")
+    except UsageError:
+        return False
+    return True
+
+
+def path_of(nodes: int) -> Data:
+    first = torch.arange(nodes - 1)
+    edges = torch.stack([first, first + 1])
+    return Data(
+        x=torch.zeros(nodes, 3),
+        edge_index=torch.cat([edges, edges.flip(0)], dim=1),
+        y=torch.arange(nodes) % 2,
+    )
+
+
+def alternating(num_features: int, num_classes: int) -> Victim:
+    """A model with gradients of all pairs."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return victim_of(gcn_of(num_features, (4,), num_classes=num_classes), num_classes)
+
+
+GANG_ATTACKS = [name for name in GLOBAL if takes_gangs(name)]
+every_gang_attack = pytest.mark.parametrize("name", GANG_ATTACKS)
+
+
+def test_attacks_on_edges_of_all_targets_take_gangs() -> None:
+    assert set(GLOBAL) - set(GANG_ATTACKS) == {"pgd", "lrbcd"}
+
+
+@given(st.data(), st.integers(1, 4))
+@settings(deadline=None)
+def test_members_are_targets_near_each_other(data, size) -> None:
+    """Of the free targets no other one is nearer to the one that a gang is drawn around."""
+    graph = data.draw(graphs())
+    nodes = graph.num_nodes
+    targets = torch.tensor(sorted(data.draw(st.sets(st.integers(0, nodes - 1), min_size=size))))
+    gangs = drawn_gangs(graph, targets, size)
+    assert len(gangs) == min(MOST_GANGS, targets.numel() // size)
+    assert all(map(torch.equal, gangs, drawn_gangs(graph, targets, size)))
+    members = torch.cat(gangs)
+    assert torch.unique(members).numel() == members.numel()
+    assert torch.isin(members, targets).all()
+    row, column = graph.edge_index.numpy()
+    hops = shortest_path(csr_array((torch.ones(row.size), (row, column)), shape=(nodes, nodes)))
+    free = set(targets.tolist())
+    for gang in gangs:
+        inside = gang.tolist()
+        free -= set(inside)
+        assert any(
+            max(hops[centre, inside]) <= min(hops[centre, sorted(free)], default=float("inf"))
+            for centre in inside
+        )
+
+
+def test_a_gang_larger_than_the_targets_is_refused() -> None:
+    graph = path_of(4)
+    with pytest.raises(UsageError, match="gang=5x1, but here has 3 targets"):
+        threat_of_gangs(graph, torch.arange(3), Gang(5, 1), "here")
+
+
+@every_gang_attack
+@given(st.data(), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=8)
+def test_every_changed_edge_has_a_member_within_its_budget(name, data, seed) -> None:
+    graph = data.draw(graphs())
+    size = data.draw(st.integers(1, 3).filter(lambda size: size <= graph.num_nodes))
+    flips = data.draw(st.integers(1, 3))
+    everyone = torch.arange(graph.num_nodes)
+    threat = threat_of_gangs(graph, everyone, Gang(size, flips), "here")
+    kind = data.draw(st.sampled_from([LinearModel, alternating]))
+    model = kind(graph.x.shape[1], int(graph.y.max()) + 1)
+    found = []
+    for part in threat.parts:
+        generator = torch.Generator().manual_seed(seed)
+        made = quick("modification", name).perturb(graph, part, model, generator)
+        pairs = torch.cat([made.added_edges, made.removed_edges], dim=1)
+        members = torch.isin(pairs, part.targets)
+        assert members.any(0).all()
+        assert all((pairs == member).sum() <= flips for member in part.targets)
+        found.append(made)
+    verify(joined(found), graph, threat)
+
+
+@every_gang_attack
+@given(st.data(), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=5)
+def test_with_every_node_owned_an_attack_is_the_plain_one(name, data, seed) -> None:
+    """To the bit."""
+    graph = data.draw(graphs())
+    nodes = torch.arange(graph.num_nodes)
+    model = alternating(graph.x.shape[1], int(graph.y.max()) + 1)
+    made = [
+        quick("modification", name).perturb(
+            graph,
+            Threat(scenario="modification", targets=nodes[:3], edge_budget=4, ends=ends),
+            model,
+            torch.Generator().manual_seed(seed),
+        )
+        for ends in (None, nodes)
+    ]
+    assert all(map(torch.equal, made[0].tensors(), made[1].tensors()))
+
+
+def flipped(*pairs: tuple[int, int], owners: tuple[int, ...]) -> Perturbation:
+    return Perturbation(added_edges=torch.tensor(pairs).T, flip_targets=torch.tensor(owners))
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "message"),
+    [
+        (flipped((2, 5), owners=(0,)), "part 0: .* 1 pair without a node of the attacker"),
+        (flipped((0, 3), (0, 4), owners=(0, 0)), "part 0: .* 2 edges changed at node 0"),
+        (flipped((0, 3), owners=(2,)), "flip_targets: ids from 2 to 2, allowed are 0 to 1"),
+        (Perturbation(added_edges=torch.tensor([[0], [3]])), "flip_targets: 0 for 1 changed edge"),
+        (flipped((0, 1), owners=(0,)), "part 0: added_edges: 1 pair are edges of the graph"),
+        (
+            Perturbation(modified_nodes=torch.tensor([0]), modified_x=torch.zeros(1, 3)),
+            "modified_nodes: 1 in a threat of flips",
+        ),
+    ],
+    ids=["outside", "too many", "no such gang", "no owner", "an edge already", "features"],
+)
+def test_what_a_gang_may_not_do_is_found(perturbation: Perturbation, message: str) -> None:
+    graph = path_of(6)
+    threat = threat_of_gangs(graph, torch.arange(4), Gang(2, 1), "here")
+    assert [part.targets.tolist() for part in threat.parts] == [[0, 1], [2, 3]]
+    with pytest.raises(BudgetError, match=message):
+        verify(perturbation, graph, threat)
+
+
+def test_the_same_pair_may_change_for_two_gangs() -> None:
+    """Each has a graph of its own."""
+    graph = path_of(6)
+    threat = threat_of_gangs(graph, torch.arange(4), Gang(2, 1), "here")
+    verify(flipped((1, 3), (1, 3), owners=(0, 1)), graph, threat)
