@@ -10,12 +10,13 @@ from pathlib import Path
 from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parent.parent
-FIXTURES = ("synthetic-cora", "synthetic-molecules")
+FIXTURES = ("synthetic-cora", "synthetic-fraud", "synthetic-molecules")
 # Without these the wheel installs, and fails or loses its types or licence later.
 NEEDED = (
     "grb_check/py.typed",
     "grb_check/plugin.py",
     "grb_check/fixtures/synthetic-cora/adj.npz",
+    "grb_check/fixtures/synthetic-fraud/adj.npz",
     "grb_check/fixtures/synthetic-molecules/SYNTHETIC-MOLECULES.zip",
     "grb_check/ranking/boards/shipped/synthetic-cora.json",
     "grb_check/reports/html/templates/page.html",

@@ -96,6 +96,7 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     (MODIFICATION, "flip"): Row(f"{_MODIFICATION}.flip:ModificationFlip", ("standard",)),
     (MODIFICATION, "nea"): Row(f"{_MODIFICATION}.nea:ModificationNea", ("standard",)),
     (MODIFICATION, "stack"): Row(f"{_MODIFICATION}.stack:ModificationStack", ("standard",)),
+    (MODIFICATION, "camouflage"): Row(f"{_MODIFICATION}.camouflage:ModificationCamouflage", ()),
     (MODIFICATION, "fga"): Row(f"{_MODIFICATION}.fga:ModificationFga", ("standard",)),
     (MODIFICATION, "pgd"): Row(
         f"{_MODIFICATION}.pgd:ModificationPgd", ("standard",), ("standard",), seconds=(0.1, 1.4)

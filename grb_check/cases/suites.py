@@ -45,12 +45,13 @@ _AUDIT: Final = {
         *("worst", "worst+local=0.5"),
     ),
 }
+_OF_GANGS: Final = ("rnd", "camouflage", "prbcd+black-box", "prbcd")
 FOR_GRAPHS: Final = "graphs"  # the default if only sets of graphs are named
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Cases, and how datasets are split and used for training."""
+    """Cases, how datasets are split and used for training, and what figures are of."""
 
     name: str
     datasets: tuple[str, ...]
@@ -60,6 +61,7 @@ class Suite:
     split: SplitRule | None = None
     training: Training = "inductive"
     features: FeatureRule | None = None
+    metric: str | None = None
 
 
 _SUITES: Final = (
@@ -116,6 +118,23 @@ _SUITES: Final = (
         difficulties=(WHOLE,),
         attacks=tagged("exact"),
         repeats=1,
+    ),
+    # What is found of a rare class when its nodes are attacked together, by edges of their own.
+    Suite(
+        name="fraud",
+        datasets=("synthetic-fraud",),
+        difficulties=(WHOLE,),
+        attacks=tuple(
+            sorted(
+                (
+                    *((MODIFICATION, f"{name}+gang=10x3") for name in _OF_GANGS),
+                    (MODIFICATION, "prbcd+gang=10x1"),
+                ),
+                key=attack_order,
+            )
+        ),
+        repeats=3,
+        metric="recall@0.01",
     ),
     # Guerranti et al. 2023: Table 6, nodes, and Table 5, graphs; 15 initialisations each.
     Suite(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -38,3 +40,15 @@ class Recall:
     def allowed(self, negatives: int) -> int:
         """Return how many of so many nodes of other classes may be false alarms."""
         return math.floor(self.false_alarms * negatives + 1e-9)
+
+
+def average_precision(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
+    """Return the average precision of scores of nodes of the class, [p], and of others, [n].
+
+    It is that of scikit-learn's `average_precision_score`: the precision at each different score,
+    weighted by how much recall it adds.
+    """
+    levels, added = np.unique(positive, return_counts=True)
+    above = positive.size - np.searchsorted(np.sort(positive), levels, side="left")
+    alarms = negative.size - np.searchsorted(np.sort(negative), levels, side="left")
+    return float((added / positive.size * above / (above + alarms)).sum())

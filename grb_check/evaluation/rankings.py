@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import Ranking
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.recall import Recall
+from grb_check.datasets.recall import Recall, average_precision
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.user_code.randomness import isolated_randomness
@@ -35,26 +34,15 @@ def rankings_of(
 
 
 def ranking(targets: Tensor, others: Tensor) -> Ranking:
-    """Return the figures of scores float [t] and [o], of which those above 0 are called positive.
-
-    Average precision is that of scikit-learn's `average_precision_score`: the precision at each
-    different score, weighted by how much recall it adds.
-    """
+    """Return the figures of scores float [t] and [o]; those above 0 are called positive."""
     positive, negative = targets.double().numpy(), others.double().numpy()
     ordered = np.sort(negative)
     below, not_above = (np.searchsorted(ordered, positive, side) for side in ("left", "right"))
     return Ranking(
         roc_auc=float((below + not_above).mean()) / (2 * negative.size),
-        average_precision=_average_precision(positive, negative),
+        average_precision=average_precision(positive, negative),
         false_alarms=float((negative > 0).mean()),
     )
-
-
-def _average_precision(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
-    levels, added = np.unique(positive, return_counts=True)
-    above = positive.size - np.searchsorted(np.sort(positive), levels, side="left")
-    alarms = negative.size - np.searchsorted(np.sort(negative), levels, side="left")
-    return float((added / positive.size * above / (above + alarms)).sum())
 
 
 def _scores(model: TrainedModel, graph: Data, seed: int, recall: Recall) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
 from grb_check.attacks.injection.blended_search import VERSION as BLENDS
@@ -165,4 +166,8 @@ def describe_threat(threat: Threat) -> str:
         sizes += f" of each target {digest([threat.targets, threat.target_budgets])}"
     if threat.ends is not None:
         sizes += f" at the ends {digest([threat.ends])}"
-    return "; ".join([sizes, *map(describe_threat, threat.parts)])
+    if threat.parts:
+        texts = [describe_threat(part) for part in threat.parts]
+        parts = hashlib.sha256(repr(texts).encode()).hexdigest()
+        sizes += f" in {len(texts)} parts {parts[:16]}"
+    return sizes

@@ -119,7 +119,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "--grb-attack",
         "[SCENARIO/]NAME[+MODIFIER...]|PATTERN|PKG.MODULE:ATTR",
-        "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE, "
+        "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE, gang=SIZE, "
         "local=SHARE or SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the "
         "strongest of the others of its scenario; a pattern such as 'injection/*' "
         "selects those of the suite; PKG.MODULE:ATTR is an attack of yours",
@@ -297,7 +297,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "what figures, limits and comparisons are of: accuracy; balanced accuracy, the mean of "
         "the accuracies of all classes; or the recall of one class, where SHARE of the validation "
         "nodes of others are false alarms (default: accuracy, or balanced where one class has more "
-        "than 70 % of the test nodes, or graphs)",
+        "than 70 % of the test nodes, or graphs; recall@0.01 in the suite fraud)",
         tags=("python",),
         section="data",
     ),

@@ -66,13 +66,13 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
         split=chosen("split", raw.one("grb_split", suite.split), SPLIT_RULES),
         training=choose("training", raw.one("grb_training", suite.training), TRAININGS),
         features=chosen("features", raw.one("grb_features", suite.features), FEATURE_RULES),
-        metric=_metric(raw),
+        metric=_metric(raw, suite.metric),
     )
 
 
-def _metric(raw: RawValues) -> str | None:
-    """Return what figures are of, with the positive class in it."""
-    given, positive = raw.one("grb_metric"), parsers.class_number(raw, "grb_positive")
+def _metric(raw: RawValues, usual: str | None) -> str | None:
+    """Return what figures are of, with the positive class in it; `usual` is the suite's."""
+    given, positive = raw.one("grb_metric", usual), parsers.class_number(raw, "grb_positive")
     if given is not None:
         return check_metric(given, positive)
     if positive is not None:

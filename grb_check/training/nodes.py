@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.dtypes import dtype_name
+from grb_check.datasets.recall import Recall, average_precision
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.user_code.randomness import isolated_randomness
@@ -161,8 +162,10 @@ def train(
 
     Gradients are of the training view, early stopping is by the validation nodes on the validation
     view; test nodes and their edges are in neither. The best epoch is that of the highest
-    validation accuracy; training ends when neither that nor the validation loss has improved for
-    `patience` epochs, because the accuracy of some models does not change at first.
+    validation accuracy, or, where figures are recalls of a class, of its average precision: a model
+    that never calls a node of a rare class has a high accuracy. Training ends when neither that nor
+    the validation loss has improved for `patience` epochs, because the accuracy of some models does
+    not change at first.
 
     Args:
         adapter: the module, on the device, its lazy parameters initialised.
@@ -183,7 +186,9 @@ def train(
     validation = validation_view(dataset).to(device)
     loss_of = loss_on(adapter.on_view(view), view, dataset.num_classes)
     bound = adapter.on_view(validation)
-    measure = measure_on(bound, validation, dataset.num_classes, validation.val_mask)
+    measure = measure_on(
+        bound, validation, dataset.num_classes, validation.val_mask, dataset.recall
+    )
     return descend(adapter, loss_of, measure, settings, seed=seed)
 
 
@@ -335,15 +340,29 @@ def loss_on(adapter: Adapter, view: Data, num_classes: int) -> Callable[[], Tens
 
 
 def measure_on(
-    adapter: Adapter, view: Data, num_classes: int, nodes: Tensor | slice
+    adapter: Adapter,
+    view: Data,
+    num_classes: int,
+    nodes: Tensor | slice,
+    recall: Recall | None = None,
 ) -> Callable[[], tuple[float, float]]:
-    """Return a function that measures accuracy and loss on these nodes."""
+    """Return a function that measures accuracy and loss on these nodes.
+
+    Of a recall whose class is among them, it is average precision instead of accuracy.
+    """
     logits = logits_on(adapter, view, num_classes, "on the validation view")
     truth = view.y[nodes]
+    ranked = recall is not None and bool((truth == recall.positive).any())
 
     def measure() -> tuple[float, float]:
         with torch.no_grad():
-            return accuracy_and_loss(logits()[nodes], truth)
+            output = logits()[nodes]
+        accuracy, loss = accuracy_and_loss(output, truth)
+        if recall is None or not ranked:
+            return accuracy, loss
+        scores = recall.scores(output).double().cpu().numpy()
+        positive = (truth == recall.positive).cpu().numpy()
+        return average_precision(scores[positive], scores[~positive]), loss
 
     return measure
 

@@ -193,3 +193,15 @@ def test_the_worst_poisoning_is_that_of_its_suite() -> None:
     assert set(worst_members((POISONING, "worst"), [])) == set(members)
     selected = [(POISONING, name) for name in ("tdgia", "dice", "worst+local=0.5")]
     assert worst_members((POISONING, "worst+local=0.5"), selected) == ("dice+local=0.5",)
+
+
+def test_the_suite_fraud_brings_its_metric_along(tmp_path: Path) -> None:
+    """It gives way to what the user says, and takes the class."""
+    chosen = settings(tmp_path, model=["a:b"], suite="fraud")
+    assert chosen.places.metric == "recall@0.01"
+    assert {case.dataset for case in cases_of(chosen)} == {"synthetic-fraud"}
+    assert all("+gang=10x" in case.attack for case in cases_of(chosen))
+    chosen = settings(tmp_path, model=["a:b"], suite="fraud", positive="3")
+    assert chosen.places.metric == "recall@0.01+positive=3"
+    chosen = settings(tmp_path, model=["a:b"], suite="fraud", metric="recall@0.1")
+    assert chosen.places.metric == "recall@0.1"

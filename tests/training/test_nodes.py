@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.recall import Recall, average_precision
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.models.reference.gcn import GCN
@@ -87,6 +88,46 @@ def test_the_best_epoch_is_restored() -> None:
     assert not module.training
     assert _accuracy(module) == done.accuracy > 0.7
     assert done.best_epoch < done.epochs
+
+
+def test_a_rare_class_is_chosen_by_how_well_it_is_ranked() -> None:
+    """By accuracy the first epoch is the best of a model that calls no node positive: all are as
+    accurate. By average precision a later one is, and its nodes of the class come first."""
+    generator = torch.Generator().manual_seed(0)
+    graph = DATASET.graph.clone()
+    graph.y = (torch.rand(DATASET.num_nodes, generator=generator) < 0.15).long()
+    graph.x = torch.randn(DATASET.num_nodes, 8, generator=generator)
+    graph.x[:, 0] += 1.2 * graph.y
+    plain = replace(DATASET, graph=graph)
+    recall = Recall(positive=1, false_alarms=0.1)
+    runs = []
+    for dataset in (plain, replace(plain, recall=recall)):
+        torch.manual_seed(0)
+        module = Shy()
+        adapter = Adapter(module, "shy", detect_convention(module, "forward", "shy"))
+        settings = TrainingSettings(max_epochs=60)
+        run = train(adapter, dataset, settings, seed=0, device=CPU)
+        scores = recall.scores(module(graph.x, graph.edge_index).detach()[dataset.val]).numpy()
+        positive = (graph.y[dataset.val] == 1).numpy()
+        runs.append((run, average_precision(scores[positive], scores[~positive])))
+    (by_accuracy, first), (by_precision, later) = runs
+    assert by_accuracy.best_epoch == 1
+    assert by_precision.best_epoch > 1
+    assert by_precision.accuracy == pytest.approx(later, abs=1e-6)
+    assert later > first
+
+
+class Shy(nn.Module):
+    """Never calls a node positive, whatever it learns of their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 1)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        positive = torch.sigmoid(self.layer(x)) - 1.5
+        honest = torch.zeros_like(positive)
+        return torch.cat([honest, positive, honest - 10], dim=1)
 
 
 def test_training_stops_when_patience_is_spent() -> None:

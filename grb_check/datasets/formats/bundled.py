@@ -1,4 +1,4 @@
-"""The graph and the set of graphs that are shipped with the package."""
+"""The graphs and the set of graphs that are shipped with the package."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
     from grb_check.datasets.graph_dataset import GraphSet
 
-GRAPH: Final = "synthetic-cora"
+GRAPHS: Final = ("synthetic-cora", "synthetic-fraud")
 GRAPH_SET: Final = "synthetic-molecules"
 _ORIGIN: Final = "bundled with grb_check"
 
 
 def _find_graph(request: DatasetRequest, _: Places) -> Iterator[Source]:
-    if request.text == GRAPH:
-        folder = _folder(GRAPH)
-        _check(GRAPH, [folder / name for name in FILES])
-        yield Source(GRAPH, BUNDLED, folder)
+    if request.text in GRAPHS:
+        folder = _folder(request.text)
+        _check(request.text, [folder / name for name in FILES])
+        yield Source(request.text, BUNDLED, folder)
 
 
 def _find_set(request: DatasetRequest, _: Places) -> Iterator[Source]:
@@ -64,7 +64,7 @@ def _describe(_: Source) -> str:
 
 
 BUNDLED: Final = Format(
-    find=_find_graph, read=_read_graph, files=no_files, describe=_describe, names=(GRAPH,)
+    find=_find_graph, read=_read_graph, files=no_files, describe=_describe, names=GRAPHS
 )
 BUNDLED_SET: Final = Format(
     find=_find_set,

@@ -74,6 +74,23 @@ def test_script_makes_the_same_arrays(made_again: list[Path]) -> None:
                 assert stored.read(member) == rebuilt.read(member)
 
 
+def test_the_graph_of_fraud_has_gangs_and_is_made_by_its_script(tmp_path: Path) -> None:
+    """400 of 4,000 accounts; most links of theirs are to one another, and 113 are tested."""
+    folder = FIXTURES / "synthetic-fraud"
+    command = [sys.executable, "-m", "fixtures.make_synthetic_fraud", "--out", str(tmp_path / "it")]
+    subprocess.run(command, check=True, cwd=FIXTURES.parent)
+    for path in folder.iterdir():
+        assert path.read_bytes() == (tmp_path / "it" / path.name).read_bytes()
+    fraud = load(find("synthetic-fraud"))
+    assert isinstance(fraud, Dataset)
+    y, edges = fraud.graph.y, fraud.graph.edge_index
+    assert torch.bincount(y).tolist() == [3600, 400]
+    at_fraud = y[edges[0]] == 1
+    assert 0.4 < float(y[edges[1][at_fraud]].float().mean()) < 0.8
+    assert float(y[edges[1][~at_fraud]].float().mean()) < 0.1
+    assert int(y[fraud.test["full"]].sum()) == 113
+
+
 NAME = "SYNTHETIC-MOLECULES"
 ARCHIVE = FIXTURES / "synthetic-molecules" / f"{NAME}.zip"
 NITROGEN, OXYGEN = 1, 2
