@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
+
 from grb_check.attacks.names import HELD_BACK
-from grb_check.attacks.threat import Perturbation
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Exact, Measurement, Method, Reference, Scores
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
@@ -130,8 +132,23 @@ def _budget_finding(trial: Trial, perturbation: Perturbation) -> tuple[Finding, 
     second = perturbation.injected_edges[1]
     inner = int((second >= trial.harness.dataset.num_nodes).sum())
     link_ends = int(second.numel()) + inner  # such a link counts for both of its ends
-    result = budget_unused({**spent(perturbation), "link_ends": link_ends}, trial.threat)
+    sizes = {**spent(perturbation), "link_ends": link_ends}
+    if trial.threat.parts:
+        sizes |= {
+            "added_edges": _changes_of_members(trial.threat, perturbation),
+            "removed_edges": 0,
+        }
+    result = budget_unused(sizes, trial.threat)
     return () if result is None else (result,)
+
+
+def _changes_of_members(threat: Threat, perturbation: Perturbation) -> int:
+    """Return the edges that changed at members of gangs; one between two of them counts twice."""
+    pairs = torch.cat([perturbation.added_edges, perturbation.removed_edges], dim=1)
+    return sum(
+        int(torch.isin(pairs[:, perturbation.flip_targets == owner], part.targets.cpu()).sum())
+        for owner, part in enumerate(threat.parts)
+    )
 
 
 def spent(perturbation: Perturbation) -> dict[str, int]:

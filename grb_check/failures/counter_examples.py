@@ -135,7 +135,7 @@ def save_smallest(
         The counter-example; None if no repeat alone breaks the limits.
 
     Raises:
-        UsageError: each target was attacked on its own, or the training was poisoned.
+        UsageError: each target, or gang, was attacked on its own, or the training was poisoned.
         ModelError: the victim fails on one of the graphs.
         OSError: the file cannot be written.
     """
@@ -150,9 +150,8 @@ def save_smallest(
         )
     if repeat.perturbation.flip_targets.numel():
         raise UsageError(
-            f"in {evidence.case.id} each target is attacked on its own, with few flips, which are "
-            f"not "
-            f"reduced further; replay measures them as they are"
+            f"in {evidence.case.id} each target, or gang of them, is attacked on its own, with few "
+            f"flips, which are not reduced further; replay measures them as they are"
         )
     with replaying(evaluator, subject, source, evidence.case, repeat.seed) as replay:
         small = smallest(replay, repeat.perturbation, evidence.limits)

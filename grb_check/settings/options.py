@@ -119,8 +119,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "--grb-attack",
         "[SCENARIO/]NAME[+MODIFIER...]|PATTERN|PKG.MODULE:ATTR",
-        "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE, gang=SIZE, "
-        "local=SHARE or SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the "
+        "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE, "
+        "local=SHARE, gang=SIZE or SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the "
         "strongest of the others of its scenario; a pattern such as 'injection/*' "
         "selects those of the suite; PKG.MODULE:ATTR is an attack of yours",
         ini="grb_attacks",

@@ -70,7 +70,7 @@ def test_set_of_graphs_is_found_and_not_taken_for_one_graph(tmp_path: Path) -> N
     [
         ("grb-flikr", r"'grb-flikr': no such name.*did you mean grb-flickr\?.*synthetic-cora"),
         ("Synthetic-Cora", r"did you mean synthetic-cora\?"),
-        ("zzz", "known are synthetic-cora, grb-cora.*pyg:CLASS/NAME"),
+        ("zzz", "known are synthetic-cora, synthetic-fraud, grb-cora.*pyg:CLASS/NAME"),
         ("pyg:Planetoid/Pub Med", "give a class of torch_geometric.datasets"),
         ("pyg:", "give a class of torch_geometric.datasets"),
         ("./no/where.zip", "no .zip, .npz, .pt file of that name"),
