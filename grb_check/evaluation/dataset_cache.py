@@ -12,6 +12,8 @@ from dataclasses import replace
 import torch
 
 from grb_check import datasets
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.frozen_columns import check_columns
 from grb_check.datasets.metric import measured_by, metric_of
 from grb_check.datasets.source import DataChange
 from grb_check.evaluation.harness_models import HarnessModels
@@ -55,6 +57,8 @@ def load_cache(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         dataset = datasets.load_either(source)
+        if isinstance(dataset, Dataset):
+            check_columns(dataset.graph, dataset.name)
     metric = metric_of(dataset, source.places.metric)
     dataset = measured_by(dataset, metric)
     given = dataset.given_edges

@@ -47,7 +47,8 @@ from grb_check.user_code.randomness import isolated_randomness
 _RANDOM = ((INJECTION, "rnd"), (MODIFICATION, "rnd"), (MODIFICATION, "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
 SEARCH: Final = 7  # raised whenever a search by queries may find something else
-FORWARDS: Final = 500  # of a search for edges
+FORWARDS: Final = 500  # of a search for edges ...
+OF_A_GANG: Final = 100  # ... and of one at a few nodes, of which there are several
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
 
@@ -328,7 +329,8 @@ def _best_flips(
         ends=trial.threat.ends,
         seed=trial.seed,
     )
-    result = search_by_answers(question, flips, FORWARDS, generator)
+    forwards = FORWARDS if trial.threat.ends is None else OF_A_GANG
+    result = search_by_answers(question, flips, forwards, generator)
     return clean.perturbation(result)
 
 
