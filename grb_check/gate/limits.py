@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from grb_check.cases.findings import anchor
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import UNDEFENDED, Outcome
+from grb_check.cases.outcomes import MAIN_REFERENCE, UNDEFENDED, Outcome
 from grb_check.cases.repeat_results import CaseResult
 from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
 from grb_check.gate.default_limit import DROP_MARGIN, DefaultLimit, default_limit
@@ -236,6 +236,8 @@ def clean_floor(outcome: Outcome, gate: Gate) -> tuple[float, str]:
     """Return the smallest clean accuracy that passes, and its origin."""
     if gate.min_clean is not None:
         return gate.min_clean, f"min clean {outcome.metric}"
+    if MAIN_REFERENCE in outcome.references and not outcome.has_learned(MAIN_REFERENCE):
+        return 0.0, "none: the reference GCN has learned nothing"
     rule = f"{FLOOR_SHARE:.0%} of the reference GCN's {outcome.reference_clean:.1%}"
     return FLOOR_SHARE * outcome.reference_clean, rule
 

@@ -108,6 +108,15 @@ def test_a_constant_predictor_fails_for_its_clean_accuracy() -> None:
     assert judge(case_outcome, Gate(max_drop=0.5, min_clean=0.25)).passed
 
 
+def test_where_the_reference_has_learned_nothing_there_is_no_floor() -> None:
+    """Labels at random: a share of what chance gives says nothing about a model."""
+    chance = replace(outcome([(0.1, 0.1)] * 3, [(0.5, 0.5)] * 3), majority=0.5)
+    verdict = judge(chance, Gate())
+    assert verdict.result == "measured"
+    assert not verdict.below_floor
+    assert judge(chance, Gate(min_clean=0.2)).below_floor
+
+
 @given(st.integers(1, 100), st.integers(0, 100), st.integers(0, 100))
 def test_the_verdict_is_monotone_in_the_attacked_accuracy(
     clean: int, attacked: int, other: int
