@@ -14,6 +14,7 @@ from grb_check.attacks.threat import joined
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Measurement, Method, Scores
 from grb_check.cases.repeat_results import RepeatResult
+from grb_check.errors import count
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, no_effect
 from grb_check.evaluation.results import measured
 from grb_check.evaluation.scores import Right, scores
@@ -36,12 +37,12 @@ def result_of_parts(
     measurements = [result.measurement for result in results]
     total = len(results)
     notes = [
-        f"{total} gangs, {trial.threat.targets.numel()} of all targets",
+        f"{count(total, 'gang')}, {trial.threat.targets.numel()} of all targets",
         *_notes([note for part in measurements for note in part.notes], total),
     ]
     methods = Counter(part.method for part in measurements)
     if len(methods) > 1:
-        notes.append(", ".join(f"{name}: {number} gangs" for name, number in methods.most_common()))
+        notes.append(", ".join(f"{name}: {count(n, 'gang')}" for name, n in methods.most_common()))
     before, after = _sides(trial, [part.victim for part in measurements])
     result = measured(
         trial,
