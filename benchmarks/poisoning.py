@@ -231,7 +231,7 @@ def measured(
         with threads_for(data.num_nodes):
             answers = {
                 "clean": victim.predicted[targets],
-                "evasion": predicted_after(victim, data.graph, poisoned, targets, seed),
+                "evasion": predicted_after(victim, data.graph, poisoned, trial.threat, seed),
                 "poisoning": predicted_if_poisoned(victim, data, targets, poisoned),
             }
         truth = data.graph.y[targets]

@@ -176,9 +176,9 @@ def perturbations(graph: Data, threat: Threat) -> SearchStrategy[Perturbation]:
         threat: to nodes that are attacked together.
 
     Raises:
-        UsageError: the threat is to graphs, or to single targets.
+        UsageError: the threat is to graphs, to single targets, or to several gangs.
     """
-    if threat.batch is not None or threat.target_budgets is not None:
+    if threat.batch is not None or threat.target_budgets is not None or threat.parts:
         raise UsageError("perturbations are drawn for threats to nodes that are attacked together")
     draw = _modified if threat.scenario == MODIFICATION else _injected
     return draw(graph, threat)
@@ -225,7 +225,9 @@ def _modified(draw: Draw, graph: Data, threat: Threat) -> Perturbation:
     if threat.local_budgets is not None:
         room = threat.local_budgets.tolist()
     flips = []
-    for a, b in draw(_subsets(list(combinations(range(num_nodes), 2)), threat.edge_budget)):
+    owned = set(range(num_nodes) if threat.ends is None else threat.ends.tolist())
+    possible = [pair for pair in combinations(range(num_nodes), 2) if owned & {*pair}]
+    for a, b in draw(_subsets(possible, threat.edge_budget)):
         if room[a] and room[b]:
             flips.append((a, b))
             room[a], room[b] = room[a] - 1, room[b] - 1

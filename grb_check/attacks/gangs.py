@@ -6,8 +6,6 @@ them as an end, a few at each, and wants these members to be overlooked, nobody 
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import torch
 from scipy.sparse import csr_array
@@ -15,12 +13,10 @@ from scipy.sparse.csgraph import breadth_first_order
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.names import GANG, Gang
+from grb_check.attacks.names import GANG, MOST_GANGS, Gang
 from grb_check.attacks.scenarios import MODIFICATION
 from grb_check.attacks.threat import Threat
 from grb_check.errors import UsageError, count
-
-MOST_GANGS: Final = 5  # of a case: each is attacked on its own, and each model is called for each
 
 
 def threat_of_gangs(graph: Data, targets: Tensor, gang: Gang, where: str) -> Threat:

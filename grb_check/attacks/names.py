@@ -41,6 +41,7 @@ LOCAL_BUDGET: Final = "local"
 GANG: Final = "gang"
 FLIPS_OF_MEMBER: Final = 3  # if a name gives none
 MOST_MEMBERS: Final = 1_000
+MOST_GANGS: Final = 5  # of a case: each is attacked on its own
 MOST_FLIPS: Final = 50  # for a target or a member, so that those of dense graphs take no days
 LOCAL_SHARE: Final = 0.5  # of LR-BCD (Gosch et al. 2023)
 OF_THE_HARNESS: Final = (GANG, LOCAL_BUDGET, BUDGET)

@@ -224,6 +224,17 @@ def joined(parts: Sequence[Perturbation], notes: tuple[str, ...] = ()) -> Pertur
     )
 
 
+def changes_used(threat: Threat, perturbation: Perturbation) -> int:
+    """Return how much of an edge budget was used.
+
+    Of a gang it is the sum of what its members used: an edge between two of them counts twice.
+    """
+    pairs = torch.cat([perturbation.added_edges, perturbation.removed_edges], dim=1)
+    if threat.ends is None:
+        return int(pairs.shape[1])
+    return int(torch.isin(pairs, threat.ends.cpu()).sum())
+
+
 def apply(graph: Data, perturbation: Perturbation) -> Data:
     """Return the attacked graph; the clean one is not modified.
 

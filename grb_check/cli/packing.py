@@ -132,7 +132,8 @@ def _all(
                 else:
                     digests[key] = digest(perturbation.tensors())[:16]
                     yield key, perturbation
-        if not all(_as_recorded(trials, repeat, digests) for repeat in outcome.repeats):
+            same = all(_as_recorded(trials, repeat, digests) for repeat in outcome.repeats)
+        if not same:
             differing.append(outcome.case.id)
     if differing:
         raise _Differ(differing)

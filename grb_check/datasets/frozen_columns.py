@@ -16,6 +16,7 @@ from grb_check.datasets.source import DataNotice
 from grb_check.errors import count
 
 MOST_NODES: Final = 2_000  # that are looked at
+MOST_COLUMNS: Final = 1_000  # that are compared with the means of all
 SAME: Final = 0.999  # a correlation from which on a column is taken for the statistic
 # Least different values of a column, less one: a flag is no statistic, nor is the count of a word.
 OF_DEGREE: Final = 2
@@ -43,6 +44,7 @@ def check_columns(graph: Data, name: str) -> None:
     x = graph.x[nodes].double().numpy()
     changes = (np.diff(np.sort(x, axis=0), axis=0) != 0).sum(0)
     several, varied = ((changes >= least).nonzero()[0] for least in (OF_DEGREE, OF_MEAN))
+    varied = varied[:MOST_COLUMNS]
     if not several.size:
         return
     neighbours, means = _around(graph, nodes)

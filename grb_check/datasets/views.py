@@ -74,16 +74,19 @@ def validation_view(dataset: AnyDataset) -> Data:
         Inductive: the graph of training and validation nodes, `Data` with `x`, `edge_index`, `y`,
         `train_mask` and `val_mask` [num_train + num_val]. Transductive: the whole graph with both
         masks [num_nodes], with `y` being `HIDDEN` outside. Sets of graphs: the validation graphs, a
-        `Batch`. These are copies.
+        `Batch`. These are copies. Where figures are recalls, `recall` tells of which class.
     """
     if isinstance(dataset, GraphDataset):
         return _of_set(dataset, dataset.validation_graphs)
     if dataset.transductive:
-        return _whole(dataset, train_mask=dataset.train, val_mask=dataset.val)
-    nodes = torch.cat([dataset.train, dataset.val]).sort().values
-    view = _induced(dataset, nodes)
-    view.train_mask = torch.isin(nodes, dataset.train)
-    view.val_mask = ~view.train_mask
+        view = _whole(dataset, train_mask=dataset.train, val_mask=dataset.val)
+    else:
+        nodes = torch.cat([dataset.train, dataset.val]).sort().values
+        view = _induced(dataset, nodes)
+        view.train_mask = torch.isin(nodes, dataset.train)
+        view.val_mask = ~view.train_mask
+    if dataset.recall is not None:
+        view.recall = dataset.recall
     return view
 
 

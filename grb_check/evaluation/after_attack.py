@@ -26,9 +26,9 @@ def predicted_after(
     """Return the predicted classes of the targets after an attack, int64 [t], on the CPU.
 
     If targets are attacked one by one, or in parts (`Perturbation.flip_targets`), the graph of each
-    has only the flips made for it, and the model is called once for each such target or part; on
-    the part of the graph that they depend on, if that is certain from the model's type
-    (`receptive_field`). A target without flips keeps its class on the clean graph.
+    has only the flips made for it, and the model is called once for each: for a target on the part
+    of the graph that it depends on, if that is certain from the model's type (`receptive_field`). A
+    target without flips keeps its class on the clean graph.
 
     Args:
         model: trained.
@@ -42,7 +42,8 @@ def predicted_after(
         return predict(model.victim, apply(graph, perturbation), seed)[targets]
     result = model.predicted[targets].clone()
     nothing = graph.x.new_empty((0, graph.x.shape[1]))
-    in_part = receptive_hops(model.victim.module) is not None
+    # The few parts of a threat are measured on the whole graph, and so again in a replay.
+    in_part = not threat.parts and receptive_hops(model.victim.module) is not None
     for owner in torch.unique(perturbation.flip_targets).tolist():
         attacked = apply(graph, perturbation.of_target(owner))
         places = threat.places_of(owner)

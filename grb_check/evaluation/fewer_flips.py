@@ -11,7 +11,7 @@ from typing import Final
 
 from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.scenarios import MODIFICATION
-from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.attacks.threat import Perturbation, Threat, changes_used
 from grb_check.errors import ModelError
 from grb_check.evaluation.diagnostics import DIAGNOSTICS
 from grb_check.evaluation.perturbations import on_model
@@ -78,7 +78,7 @@ def with_note(trial: Trial, perturbation: Perturbation) -> Perturbation:
 
     Those of which `budget-unused` would be a finding.
     """
-    flips = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
+    flips = changes_used(trial.threat, perturbation)
     budget = trial.threat.edge_budget
     enough = DIAGNOSTICS["budget-unused"].limit * budget
     if trial.threat.scenario != MODIFICATION or not 0 < flips < enough:

@@ -22,9 +22,7 @@ from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.store.perturbation_bytes import from_bytes
 
-OF_THE_WHOLE: Final = ("no-effect", "budget-unused")
-# Of an attack that did not use the whole budget, see `removable.shortfall`.
-_SHORTFALL: Final = re.compile(r"(\d+) of (\d+) (edge changes used: .*)")
+_SPENT: Final = re.compile(r"(\d+) of (\d+) edge changes")  # of notes on unused budget
 
 
 def result_of_parts(
@@ -85,18 +83,19 @@ def _right(bits: bytes, size: int) -> Right:
 
 def _notes(notes: Sequence[str], total: int) -> list[str]:
     """Return each note with the number of parts that have it; one for all unused budgets."""
-    unused: dict[str, list[tuple[int, int]]] = {}
+    spent: dict[str, list[tuple[int, int]]] = {}
     others: Counter[str] = Counter()
     for note in notes:
-        match = _SHORTFALL.fullmatch(note)
+        match = _SPENT.search(note)
         if match is None:
             others[note] += 1
         else:
-            unused.setdefault(match[3], []).append((int(match[1]), int(match[2])))
+            text = note.replace(match[0], "{} of {} edge changes")
+            spent.setdefault(text, []).append((int(match[1]), int(match[2])))
     result = []
-    for reason, sizes in unused.items():
+    for text, sizes in spent.items():
         used, budget = (sum(side) for side in zip(*sizes, strict=True))
-        result.append(f"{used} of {budget} {reason} ({len(sizes)} of {total} gangs)")
+        result.append(f"{text.format(used, budget)} ({len(sizes)} of {total} gangs)")
     return [*result, *(f"{note} ({number} of {total} gangs)" for note, number in others.items())]
 
 
@@ -104,7 +103,7 @@ def _findings(parts: Sequence[Measurement], before: Right, after: Right) -> tupl
     """Return what is found of the parts: of each name the finding that is farthest from its limit.
 
     Those that do not concern the model compare a few targets each: they stand if most parts have
-    them. Whether there is an effect, and how much of the budget was used, is asked of the whole.
+    them. Whether there is an effect is asked of the whole.
     """
     by_name: dict[str, list[Finding]] = {}
     for part in parts:
@@ -112,7 +111,7 @@ def _findings(parts: Sequence[Measurement], before: Right, after: Right) -> tupl
             by_name.setdefault(finding.name, []).append(finding)
     result = []
     for name, findings in by_name.items():
-        most = 2 * len(findings) > len(parts) and name not in OF_THE_WHOLE
+        most = 2 * len(findings) > len(parts) and name != "no-effect"
         if most or DIAGNOSTICS[name].about_model:
             farthest = max(findings, key=lambda finding: abs(finding.figure - finding.limit))
             text = f"{farthest.text} ({len(findings)} of {len(parts)} gangs)"

@@ -92,11 +92,12 @@ def attack_surrogates(trial: Trial) -> Perturbation:
 
 
 def _known(trial: Trial) -> Tensor:
-    """Nodes whose labels every attacker knows, int64 [k]: of a recall, also its targets."""
+    """Nodes whose labels every attacker knows, int64 [k]: also targets of a recall, and his own."""
     dataset = trial.harness.dataset
     of_recall = isinstance(dataset, Dataset) and dataset.recall is not None
     targets = trial.threat.targets.to(dataset.labelled.device)
-    return torch.cat([dataset.labelled, targets]) if of_recall else dataset.labelled
+    knows = of_recall or trial.threat.ends is not None
+    return torch.cat([dataset.labelled, targets]) if knows else dataset.labelled
 
 
 def on_model(trial: Trial, model: TrainedModel) -> Perturbation:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-
 from grb_check.attacks.names import HELD_BACK
-from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.attacks.threat import Perturbation, changes_used
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Exact, Measurement, Method, Reference, Scores
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
@@ -101,6 +99,8 @@ def facts_of(trial: Trial) -> CaseFacts:
     if recall is not None:
         majority = recall.false_alarms  # of a model that draws nodes at random
     else:
+        if threat.parts:  # gangs are neighbourhoods, and may be of one class
+            classes = dataset.graph.y[dataset.test[trial.case.difficulty]].cpu()
         majority = 1 / len({*classes.tolist()}) if weights else largest_class(classes)
     return CaseFacts(
         targets=targets,
@@ -127,28 +127,16 @@ def shipped_on(trial: Trial) -> Mapping[str, Reference]:
 
 def _budget_finding(trial: Trial, perturbation: Perturbation) -> tuple[Finding, ...]:
     """The finding of the diagnostic `budget-unused`, if any; a search says why it used less."""
-    if any(HELD_BACK in note for note in perturbation.notes):
-        return ()
+    if trial.threat.parts or any(HELD_BACK in note for note in perturbation.notes):
+        return ()  # each part has its own
     second = perturbation.injected_edges[1]
     inner = int((second >= trial.harness.dataset.num_nodes).sum())
     link_ends = int(second.numel()) + inner  # such a link counts for both of its ends
     sizes = {**spent(perturbation), "link_ends": link_ends}
-    if trial.threat.parts:
-        sizes |= {
-            "added_edges": _changes_of_members(trial.threat, perturbation),
-            "removed_edges": 0,
-        }
+    if trial.threat.ends is not None:
+        sizes |= {"added_edges": changes_used(trial.threat, perturbation), "removed_edges": 0}
     result = budget_unused(sizes, trial.threat)
     return () if result is None else (result,)
-
-
-def _changes_of_members(threat: Threat, perturbation: Perturbation) -> int:
-    """Return the edges that changed at members of gangs; one between two of them counts twice."""
-    pairs = torch.cat([perturbation.added_edges, perturbation.removed_edges], dim=1)
-    return sum(
-        int(torch.isin(pairs[:, perturbation.flip_targets == owner], part.targets.cpu()).sum())
-        for owner, part in enumerate(threat.parts)
-    )
 
 
 def spent(perturbation: Perturbation) -> dict[str, int]:

@@ -222,6 +222,8 @@ def recipe(dataset: AnyDataset, kind: str) -> str:
     else:
         shape = architecture(title, dataset.name) if title else {}
         result = _described(kind, shape | asdict(_settings(dataset, kind)))
+    if isinstance(dataset, Dataset) and dataset.recall is not None:
+        result += ", chosen by average precision"
     return f"{result}, standardised columns" if _units(dataset) is not None else result
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grb_check.attacks.names import WORST, base_name, split_budget
+from grb_check.attacks.names import (
+    WORST,
+    Gang,
+    base_name,
+    split_budget,
+    split_gang,
+    with_gang,
+)
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.metrics import Figure, average, average_lowest, over_repeats, weighted_lowest
 from grb_check.cases.node_ids import is_node_id
@@ -19,7 +26,7 @@ class Averages:
     Attributes:
         model: name.
         dataset: name.
-        difficulty: name.
+        difficulty: name, with the gang of its attacks if they are of gangs.
         budget: that the cases name; None if they name none.
         attacks: number of attacks, without `worst`, which is made of the others.
         clean: accuracy without attack.
@@ -44,11 +51,12 @@ def averages(rows: Sequence[CaseRecord]) -> list[Averages]:
 
     Left out are groups with a case without figures, which may be that of the strongest attack.
     """
-    groups: dict[tuple[str, str, str, float | None], list[CaseRecord]] = {}
+    groups: dict[tuple[str, str, str, Gang | None, float | None], list[CaseRecord]] = {}
     for row in rows:
         case = row.case
         if is_node_id(row.node_id) and base_name(case.attack) != WORST and row.result != "skip":
-            key = (case.model, case.dataset, case.difficulty, split_budget(case.attack)[1])
+            gang, budget = split_gang(case.attack)[1], split_budget(case.attack)[1]
+            key = (case.model, case.dataset, case.difficulty, gang, budget)
             groups.setdefault(key, []).append(row)
     result = [_averages(members) for members in groups.values()]
     return [summary for summary in result if summary is not None]
@@ -65,7 +73,7 @@ def _averages(rows: Sequence[CaseRecord]) -> Averages | None:
     return Averages(
         model=first.model,
         dataset=first.case.dataset,
-        difficulty=first.case.difficulty,
+        difficulty=with_gang(first.case.difficulty, split_gang(first.case.attack)[1]),
         budget=first.budget,
         attacks=len(outcomes),
         clean=over_repeats(average, [clean]),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grb_check.attacks.names import WORST, base_name
+from grb_check.attacks.names import WORST, base_name, split_gang, with_gang
 from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of, is_node_id
@@ -128,10 +128,11 @@ def sides_of(outcomes: Sequence[Outcome]) -> list[Side]:
 
 
 def by_level(outcomes: Sequence[Outcome]) -> Attacks:
-    """Return outcomes by difficulty."""
+    """Return outcomes by difficulty; those of gangs apart, whose targets are others."""
     result: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        result.setdefault(outcome.case.difficulty, []).append(outcome)
+        level = with_gang(outcome.case.difficulty, split_gang(outcome.case.attack)[1])
+        result.setdefault(level, []).append(outcome)
     return result
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Final
 
+from grb_check.attacks.names import MOST_GANGS, split_gang
 from grb_check.attacks.registry import BUILT_IN, MOST_POISONED, Row, is_targeted, source_of
 from grb_check.attacks.scenarios import POISONING
 from grb_check.cases.case import Case
@@ -134,7 +135,8 @@ def knows_model(case: Case) -> bool:
 def cost_of(case: Case) -> float:
     """The cost of an attack beside others of its kind."""
     per_target = case.scenario == POISONING and is_targeted(case.scenario, case.attack)
-    return _row(case).seconds[knows_model(case)] + per_target * MOST_POISONED * TRAINING
+    gangs = MOST_GANGS if split_gang(case.attack)[1] is not None else 1
+    return gangs * _row(case).seconds[knows_model(case)] + per_target * MOST_POISONED * TRAINING
 
 
 def _row(case: Case) -> Row:

@@ -186,9 +186,7 @@ def train(
     validation = validation_view(dataset).to(device)
     loss_of = loss_on(adapter.on_view(view), view, dataset.num_classes)
     bound = adapter.on_view(validation)
-    measure = measure_on(
-        bound, validation, dataset.num_classes, validation.val_mask, dataset.recall
-    )
+    measure = measure_on(bound, validation, dataset.num_classes, validation.val_mask)
     return descend(adapter, loss_of, measure, settings, seed=seed)
 
 
@@ -340,18 +338,16 @@ def loss_on(adapter: Adapter, view: Data, num_classes: int) -> Callable[[], Tens
 
 
 def measure_on(
-    adapter: Adapter,
-    view: Data,
-    num_classes: int,
-    nodes: Tensor | slice,
-    recall: Recall | None = None,
+    adapter: Adapter, view: Data, num_classes: int, nodes: Tensor | slice
 ) -> Callable[[], tuple[float, float]]:
     """Return a function that measures accuracy and loss on these nodes.
 
-    Of a recall whose class is among them, it is average precision instead of accuracy.
+    If the view is one of a recall, and its class is among them, it is average precision instead of
+    accuracy.
     """
     logits = logits_on(adapter, view, num_classes, "on the validation view")
     truth = view.y[nodes]
+    recall: Recall | None = view.get("recall")
     ranked = recall is not None and bool((truth == recall.positive).any())
 
     def measure() -> tuple[float, float]:

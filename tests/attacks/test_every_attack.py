@@ -197,7 +197,8 @@ def test_local_budgets_are_kept_by_every_modification(name, data, seed) -> None:
     """Whatever room the nodes have, with gradients of all pairs, of given ones, or without."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification", local=True))
-    isolate = "+isolate=false" * data.draw(st.booleans())
+    keeps = has_setting(load_attack("modification", name), "isolate")
+    isolate = "+isolate=false" * (keeps and data.draw(st.booleans()))
     kind = data.draw(st.sampled_from([LinearModel, alternating]))
     perturbation = run(quick("modification", name, isolate), graph, threat, seed, kind)
     check_budget(perturbation, graph, threat)

@@ -13,8 +13,8 @@ from scipy.sparse.csgraph import shortest_path
 from strategies import LinearModel, graphs
 from torch_geometric.data import Data
 
-from grb_check.attacks.gangs import MOST_GANGS, drawn_gangs, threat_of_gangs
-from grb_check.attacks.names import Gang
+from grb_check.attacks.gangs import drawn_gangs, threat_of_gangs
+from grb_check.attacks.names import MOST_GANGS, Gang
 from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import canonical_name
 from grb_check.attacks.threat import Perturbation, Threat, joined
@@ -61,11 +61,11 @@ def test_members_are_targets_near_each_other(data, size) -> None:
     """Of the free targets no other one is nearer to the one that a gang is drawn around."""
     graph = data.draw(graphs())
     nodes = graph.num_nodes
-    targets = torch.tensor(sorted(data.draw(st.sets(st.integers(0, nodes - 1), min_size=size))))
+    targets = torch.tensor(sorted(data.draw(st.sets(st.integers(0, nodes - 1), min_size=1))))
     gangs = drawn_gangs(graph, targets, size)
     assert len(gangs) == min(MOST_GANGS, targets.numel() // size)
     assert all(map(torch.equal, gangs, drawn_gangs(graph, targets, size)))
-    members = torch.cat(gangs)
+    members = torch.cat([targets[:0], *gangs])
     assert torch.unique(members).numel() == members.numel()
     assert torch.isin(members, targets).all()
     row, column = graph.edge_index.numpy()

@@ -18,7 +18,7 @@ from torch_geometric.nn.models import GAT, GCN
 import grb_check
 from grb_check import datasets
 from grb_check.attacks import budgets
-from grb_check.attacks.threat import Perturbation, apply, joined
+from grb_check.attacks.threat import Perturbation, Threat, apply, joined
 from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.datasets.dataset import Dataset
@@ -37,6 +37,9 @@ PATH = [(node, node + 1) for node in range(39)]
 X = torch.randn((40, 4), generator=torch.Generator().manual_seed(0))
 GRAPH = graph_of(40, PATH, x=X, y=torch.arange(40) % 3)
 TARGETS = torch.tensor([3, 17, 30])
+EACH = Threat(
+    scenario="modification", targets=TARGETS, edge_budget=9, target_budgets=torch.full((3,), 3)
+)
 FOR_EACH = joined(
     [
         Perturbation(added_edges=pairs([(3, 20), (3, 25)]), removed_edges=pairs([(3, 4)])),
@@ -66,7 +69,7 @@ def test_each_target_is_classified_on_its_own_graph(kind) -> None:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = trained(MODELS[kind]())
-        predicted = predicted_after(model, GRAPH, FOR_EACH, TARGETS, 0)
+        predicted = predicted_after(model, GRAPH, FOR_EACH, EACH, 0)
         for index, target in enumerate(TARGETS.tolist()):
             attacked = apply(GRAPH, FOR_EACH.of_target(index))
             assert predicted[index] == predict(model.victim, attacked, 0)[target]

@@ -8,19 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 from trial_spies import CPU, DATASET, Linear, ready, train_once
 
 from grb_check.attacks.budgets import threat_of
+from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import load_attack
-from grb_check.attacks.threat import Perturbation
+from grb_check.attacks.threat import Perturbation, Threat, changes_used
 from grb_check.cases.case import Case
 from grb_check.cases.findings import Finding
 from grb_check.errors import UsageError
 from grb_check.evaluation.black_box import black_box
+from grb_check.evaluation.fewer_flips import with_note
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.parts import references_of_parts, result_of_parts
+from grb_check.evaluation.perturbations import attack_surrogates
 from grb_check.evaluation.repeats import reference_scores
+from grb_check.evaluation.results import facts_of
 from grb_check.evaluation.scores import scores_after
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trial import Trial
@@ -31,6 +36,7 @@ from grb_check.store.store import Store
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import PLAIN
 
+WHERE = ("full", "modification")
 QUICK = "prbcd+iterations=3+samples=2+gang=4x2"
 
 
@@ -155,3 +161,48 @@ def test_a_model_without_the_graph_loses_nothing() -> None:
     parts = [black_box(part, model, ()) for part in trial.parts]
     measured = result_of_parts(trial, model, parts).measurement.victim
     assert measured.clean == measured.attacked
+
+
+def test_a_gang_of_one_class_has_the_majority_of_all_test_nodes() -> None:
+    """Else a reference that is always right would count as one that has learned nothing."""
+    plain = facts_of(replace(trial_of_gangs("dice"), threat=threat_of(DATASET, *WHERE, "dice")))
+    assert facts_of(trial_of_gangs("dice+gang=3x1")).majority == plain.majority < 0.6
+
+
+def test_budgets_of_gangs_count_at_members() -> None:
+    """An edge between two members is one change of each, so that nothing of the budget is left."""
+    part = trial_of_gangs("dice+gang=4x1").parts[0]
+    first, second, third, fourth = part.threat.targets.tolist()
+    inner = Perturbation(added_edges=torch.tensor([[first, third], [second, fourth]]))
+    assert changes_used(part.threat, inner) == part.threat.edge_budget == 4
+    assert with_note(part, inner) is inner
+
+
+def test_a_note_on_less_budget_is_one_for_all_gangs() -> None:
+    trial, model = trial_of_gangs("dice+gang=3x1"), ready()
+    parts = [black_box(part, model, ()) for part in trial.parts]
+    held = [(f"{HELD_BACK}: 1 of 3 edge changes",), (f"{HELD_BACK}: 2 of 3 edge changes",)]
+    parts = [
+        replace(part, measurement=replace(part.measurement, notes=notes))
+        for part, notes in zip(parts, [*held, (), (), ()], strict=True)
+    ]
+    notes = result_of_parts(trial, model, parts).measurement.notes
+    assert notes[1:] == (f"{HELD_BACK}: 3 of 6 edge changes (2 of 5 gangs)",)
+
+
+def test_owners_of_a_gang_know_its_labels() -> None:
+    """With any metric; a surrogate may be wrong about them."""
+    seen: list[torch.Tensor] = []
+
+    class Looks:
+        name, scenario, knowledge = "looks", "modification", "black-box"
+
+        def perturb(self, graph: Data, threat: Threat, *_: object) -> Perturbation:
+            seen.append(graph.y[threat.targets])
+            return Perturbation()
+
+    trial = replace(trial_of_gangs("dice+gang=3x1"), attack=Looks())  # type: ignore[arg-type]
+    for part in trial.parts:
+        attack_surrogates(part)
+    truth = [DATASET.graph.y[part.targets] for part in trial.threat.parts]
+    assert all(map(torch.equal, seen, truth))

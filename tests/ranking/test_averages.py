@@ -36,3 +36,14 @@ def test_a_case_without_figures_leaves_no_average() -> None:
     """It may be the strongest attack."""
     broken = entry(replace(CASE, attack="tdgia"), None)
     assert averages(run_record(record([*entries(), broken])).cases) == []
+
+
+def test_attacks_of_gangs_have_averages_of_their_own() -> None:
+    """Their targets are a few others."""
+    names = ("rnd", "dice", "rnd+gang=10x3")
+    cases = [replace(CASE, scenario="modification", attack=name) for name in names]
+    found = averages(run_record(record(entries(cases))).cases)
+    assert [(mean.difficulty, mean.attacks) for mean in found] == [
+        ("easy", 2),
+        ("easy+gang=10x3", 1),
+    ]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
     from grb_check.datasets.graph_dataset import GraphSet
 
-GRAPHS: Final = ("synthetic-cora", "synthetic-fraud")
+GRAPH: Final = "synthetic-cora"
+GRAPHS: Final = (GRAPH, "synthetic-fraud")
 GRAPH_SET: Final = "synthetic-molecules"
 _ORIGIN: Final = "bundled with grb_check"
 

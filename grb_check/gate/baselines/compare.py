@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from grb_check.attacks.names import split_gang
+from grb_check.attacks.registry import is_targeted
 from grb_check.cases.case import DIFFICULTIES, WHOLE
 from grb_check.cases.verdicts import CaseLoss, Collapses, Comparison
 from grb_check.errors import count
@@ -133,8 +135,9 @@ def compare_jointly(
         means = _means(chosen, range(n), [float(pair.before.targets) for pair in chosen])
         if all(pair.equal for pair in pairs):
             return judge.equal(means, n)
-        clean = [pair.clean for pair in chosen]
-        sides = [_joint_target_losses(side).tolist() for side in (chosen, clean)]
+        losses = [pair.target_losses() for pair in chosen]
+        clean = [pair.clean.target_losses() for pair in chosen]
+        sides = [_joint_target_losses(chosen, side).tolist() for side in (losses, clean)]
 
         def of_targets(judge: Judge, losses: Sequence[float]) -> Comparison:
             return judge.targets(means, losses, n)
@@ -292,14 +295,24 @@ def _each_target_once(pairs: Sequence[Pair]) -> list[Pair]:
     ]
 
 
-def _joint_target_losses(pairs: Sequence[Pair]) -> Numbers:
-    """The mean loss of each target over the cases of its difficulty, in points."""
+def _joint_target_losses(pairs: Sequence[Pair], losses: Sequence[Numbers]) -> Numbers:
+    """The mean loss of each target over the cases that have the same targets, in points.
+
+    Attacks on single targets take some of a difficulty's, and gangs of each size others.
+
+    Args:
+        pairs: the cases.
+        losses: of the targets of each.
+    """
     import numpy as np
 
-    by_level: dict[str, list[Numbers]] = {}
-    for pair in pairs:
-        by_level.setdefault(pair.case.difficulty, []).append(pair.target_losses())
-    return np.concatenate([np.mean(level_losses, axis=0) for level_losses in by_level.values()])
+    by_targets: dict[object, list[Numbers]] = {}
+    for pair, of_case in zip(pairs, losses, strict=True):
+        case = pair.case
+        apart = is_targeted(case.scenario, case.attack)
+        drawn = case.difficulty, apart, split_gang(case.attack)[1]
+        by_targets.setdefault(drawn, []).append(of_case)
+    return np.concatenate([np.mean(each, axis=0) for each in by_targets.values()])
 
 
 def _means(

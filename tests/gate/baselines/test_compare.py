@@ -316,3 +316,12 @@ def test_an_attack_that_full_lacks_is_part_of_the_joint_test() -> None:
     comparison = compare_jointly([same, gone], 2.0, 0.045)
     assert comparison is not None
     assert comparison.result == "fail"
+
+
+def test_gangs_and_single_targets_are_other_targets_than_all_together() -> None:
+    """As in `dice,dice+gang=10x2`: no two different targets are averaged."""
+    few, many = lost(40, 40, 40), lost(2000, 1200, 0)
+    pairs = [pair(*many, attack="dice"), pair(*few, attack="dice+gang=10x2")]
+    comparison = compare_jointly(pairs, 2.0, 0.05)
+    assert comparison.n == 2040
+    assert comparison.loss == pytest.approx(100 * 40 / 2040, abs=0.2)
