@@ -34,8 +34,9 @@ def result_of_parts(
     """
     measurements = [result.measurement for result in results]
     total = len(results)
+    every = trial.harness.dataset.test[trial.case.difficulty].numel()
     notes = [
-        f"{count(total, 'gang')}, {trial.threat.targets.numel()} of all targets",
+        f"{count(total, 'gang')}, {trial.threat.targets.numel()} of {every} targets",
         *_notes([note for part in measurements for note in part.notes], total),
     ]
     methods = Counter(part.method for part in measurements)
@@ -83,19 +84,20 @@ def _right(bits: bytes, size: int) -> Right:
 
 def _notes(notes: Sequence[str], total: int) -> list[str]:
     """Return each note with the number of parts that have it; one for all unused budgets."""
-    spent: dict[str, list[tuple[int, int]]] = {}
+    spent: dict[tuple[str, str], list[tuple[int, int]]] = {}  # by the text before and after
     others: Counter[str] = Counter()
     for note in notes:
         match = _SPENT.search(note)
         if match is None:
             others[note] += 1
         else:
-            text = note.replace(match[0], "{} of {} edge changes")
-            spent.setdefault(text, []).append((int(match[1]), int(match[2])))
+            texts = note[: match.start()], note[match.end() :]
+            spent.setdefault(texts, []).append((int(match[1]), int(match[2])))
     result = []
-    for text, sizes in spent.items():
+    for (before, after), sizes in spent.items():
         used, budget = (sum(side) for side in zip(*sizes, strict=True))
-        result.append(f"{text.format(used, budget)} ({len(sizes)} of {total} gangs)")
+        text = f"{before}{used} of {budget} edge changes{after}"
+        result.append(f"{text} ({len(sizes)} of {total} gangs)")
     return [*result, *(f"{note} ({number} of {total} gangs)" for note, number in others.items())]
 
 

@@ -70,7 +70,8 @@ def test_a_case_of_gangs_has_the_figures_of_its_perturbation(name: str) -> None:
     members = [part.targets.numel() for part in trial.threat.parts]
     attacked = [part.measurement.victim.attacked for part in parts]
     assert measurement.victim.attacked == pytest.approx(np.average(attacked, weights=members))
-    assert measurement.notes[0].startswith(f"{len(parts)} gangs, {sum(members)} of all targets")
+    every = DATASET.test["full"].numel()
+    assert measurement.notes[0] == f"{len(parts)} gangs, {sum(members)} of {every} targets"
 
 
 def test_each_gang_is_judged_on_a_graph_with_its_changes_alone() -> None:
@@ -118,13 +119,18 @@ def test_findings_of_few_gangs_stand_only_if_they_concern_the_model() -> None:
 def test_unused_budgets_are_one_note() -> None:
     trial, model = trial_of_gangs("dice+gang=3x1"), ready()
     parts = [black_box(part, model, ()) for part in trial.parts]
-    notes = [("1 of 3 edge changes used: why",), ("2 of 3 edge changes used: why",), (), ("other",)]
+    notes = [
+        ("1 of 3 edge changes used: {why}",),
+        ("2 of 3 edge changes used: {why}",),
+        (),
+        ("other",),
+    ]
     parts = [
         replace(part, measurement=replace(part.measurement, notes=some))
         for part, some in zip(parts, [*notes, ("other",)], strict=True)
     ]
     assert result_of_parts(trial, model, parts).measurement.notes[1:] == (
-        "3 of 6 edge changes used: why (2 of 5 gangs)",
+        "3 of 6 edge changes used: {why} (2 of 5 gangs)",
         "other (2 of 5 gangs)",
     )
 

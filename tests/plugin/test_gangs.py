@@ -36,7 +36,7 @@ def test_a_case_of_gangs_says_how_many_they_are_and_is_replayed(
     result = project.runpytest(*GANGS, "--grb-max-drop=0", "--grb-shrink", "--grb-json=run.json")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
-        ["*its own*not*reduced further*", "note: 5 gangs, 20 of all targets (*rnd+gang=4x3)"]
+        ["*its own*not*reduced further*", "note: 5 gangs, 20 of 30 targets (*rnd+gang=4x3)"]
     )
     cases = json.loads((project.path / "run.json").read_text())["cases"]
     assert [case["outcome"]["targets"] for case in cases] == [20, 25]
