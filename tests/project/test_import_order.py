@@ -48,6 +48,18 @@ def test_an_unused_plugin_loads_the_table_of_options_and_little_else() -> None:
     }
 
 
+def test_no_run_loads_all_of_scipy_stats() -> None:
+    """It takes a second of every run; `scipy.special` has what most tests need."""
+    code = (
+        "import sys, grb_check\n"
+        "grb_check.run('m=grb_check.models:mlp', difficulty='full', attack='modification/rnd', "
+        "repeats=1, max_drop=1.0, store='off')\n"
+        "print('scipy.stats' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == ["False True"], done.stderr
+
+
 def test_every_public_name_has_a_home() -> None:
     for name in grb_check.__all__:
         assert getattr(grb_check, name) is not None
