@@ -61,6 +61,8 @@ def measured(
     Returns:
         A result whose times are 0; the caller knows them.
     """
+    complete = exact or not any(victim_scores.right_after)  # no more changes could do more
+    budget = () if complete else _budget_finding(trial, perturbation)
     measurement = Measurement(
         seed=trial.seed,
         victim=victim_scores,
@@ -71,7 +73,7 @@ def measured(
         training_seconds=0.0,
         notes=(*perturbation.notes, *notes),
         method=method,
-        diagnostics=diagnostics if exact else (*diagnostics, *_budget_finding(trial, perturbation)),
+        diagnostics=(*diagnostics, *budget),
         left_by=left_by or {},
         pretrained=victim.pretrained,
         weights=victim.weights,

@@ -127,13 +127,27 @@ def test_stored_members_serve_another_attack(tmp_path: Path, trained: list[str])
 
 def test_a_black_box_attack_that_leaves_budget_has_a_finding(tmp_path: Path) -> None:
     """One of two nodes is used; black-box cases have no other finding."""
+    victim, dataset = ready(), _labelled_by(ready(), shift=0)
     full, half = (
-        black_box(trial(Spy(count=count), tmp_path), ready()).measurement for count in (2, 1)
+        black_box(trial(Spy(count=count), tmp_path, dataset), victim).measurement
+        for count in (2, 1)
     )
     assert full.diagnostics == ()
     assert [finding.name for finding in half.diagnostics] == ["budget-unused"]
     assert half.diagnostics[0].text == "1 of 2 injected nodes used (limit 90%)"
     assert full.method == half.method == "black-box"
+
+
+def test_an_attack_that_leaves_nothing_needs_no_more_budget() -> None:
+    half = trial(Spy(count=1), dataset=_labelled_by(ready(), shift=1))
+    assert black_box(half, ready()).measurement.diagnostics == ()
+
+
+def _labelled_by(model: TrainedModel, shift: int) -> Dataset:
+    """Return the dataset on which every answer of a model is right, or wrong with a shift."""
+    graph = DATASET.graph.clone()
+    graph.y = (model.predicted + shift) % 3
+    return replace(DATASET, graph=graph)
 
 
 def test_an_attack_on_graphs_cannot_raise_their_budgets() -> None:
