@@ -32,7 +32,7 @@ from grb_check.conformance.model import CheckedModel
 from grb_check.conformance.properties import PropertyResult, names_of
 from grb_check.errors import GrbCheckError
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.models.zoo import CONTRASTIVE, ZOO
+from grb_check.models.zoo import EVERY
 from grb_check.store.place import open_store
 from grb_check.victims.subject import Model, as_subject
 
@@ -110,7 +110,7 @@ def of_pyg() -> list[Named]:
 
 def of_zoo() -> list[Named]:
     """Return the models of the harness, each with a dataset of its kind."""
-    names = [*ZOO, *(model.name for model in CONTRASTIVE)]
+    names = [model.name for model in EVERY]
     return [
         (name, f"grb_check.models:{name}", SET if name in OF_GRAPHS else "synthetic-cora")
         for name in names

@@ -25,7 +25,7 @@ from grb_check.cases.suites import SUITES
 from grb_check.conformance.properties import PROPERTIES
 from grb_check.datasets.catalogue import GRAPH_SETS, known_names
 from grb_check.datasets.published import SIZES, sizes
-from grb_check.models.zoo import CONTRASTIVE, ZOO, ZooModel
+from grb_check.models.zoo import CONTRASTIVE, SIMPLE, ZOO, ZooModel
 from grb_check.settings import pytest_options
 from grb_check.settings.options import OPTIONS
 
@@ -252,7 +252,7 @@ def modifiers() -> str:
 
 def models() -> str:
     """Return the reference models and defences."""
-    return model_table(ZOO.values())
+    return model_table((*ZOO.values(), *SIMPLE))
 
 
 def encoders() -> str:

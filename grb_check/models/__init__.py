@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from grb_check.models.zoo import CONTRASTIVE, ZOO, known
+from grb_check.models.zoo import EVERY, known
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +21,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(model.name for model in (*ZOO.values(), *CONTRASTIVE))
+    return sorted(model.name for model in EVERY)

@@ -181,6 +181,19 @@ _ENTRIES: Final = (
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}
 ZOO: Final[Mapping[str, ZooModel]] = MappingProxyType(_ROWS)
 
+# What a model of graphs has to be better than; on no leaderboard.
+SIMPLE: Final = (
+    ZooModel(
+        "logistic_regression",
+        "reference.logistic_regression",
+        "logistic regression",
+        "one linear layer on the features, which ignores the graph",
+    ),
+    ZooModel(
+        "degree", "reference.degree", "degree", "one linear layer on the logarithm of the degree"
+    ),
+)
+
 # The models of Guerranti et al. 2023, for which there is no leaderboard.
 CONTRASTIVE: Final = (
     ZooModel(
@@ -240,10 +253,12 @@ CONTRASTIVE: Final = (
 )
 
 
+EVERY: Final = (*ZOO.values(), *SIMPLE, *CONTRASTIVE)
+
+
 def known(target: str) -> ZooModel | None:
     """Return the row of a target such as `grb_check.models:dgi`; None for other targets."""
-    every = (*ZOO.values(), *CONTRASTIVE)
-    return next((model for model in every if model.target == target.strip()), None)
+    return next((model for model in EVERY if model.target == target.strip()), None)
 
 
 def entry(text: str) -> ZooModel:

@@ -74,7 +74,7 @@ def _conclusion(model: str, rows: Sequence[CaseRecord], record: RunRecord) -> tu
     """The conclusion in words, and the alarm."""
     why = ""
     if any(row.verdict is not None and row.verdict.below_floor for row in rows):
-        why = "its accuracy without an attack is below the floor"
+        why = "its figure without an attack is below the floor"
     elif any(row.outcome and not row.outcome.has_learned(MAIN_REFERENCE) for row in rows):
         why = "the undefended GCN has not learned the data"
     if why:

@@ -147,7 +147,7 @@ COLUMNS: Final = (
     Column(
         "drop",
         _figure(lambda outcome: f"{outcome.drop:.1%}"),
-        legend="drop: share of the clean accuracy that is lost",
+        legend="drop: share of the clean figure that is lost",
     ),
     Column("", _spread, spare=2, legend="+-: its deviation over the repeats"),
     Column("accuracy", _accuracy, spare=1, legend="accuracy: under attack, of all targets alike"),

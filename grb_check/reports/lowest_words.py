@@ -17,12 +17,12 @@ WIDE: Final = 0.2  # of black-box accuracy beyond the adaptive one, as a fractio
 def lowest_lines(entries: Sequence[Lowest]) -> list[str]:
     """Return a table of a model on a dataset; without a row if it has no entry.
 
-    Beside each accuracy stands that of an undefended GCN.
+    Beside each figure stands that of an undefended GCN.
     """
     if not entries:
         return []
     head = ["(GCN)", ""]
-    rows = [["lowest accuracy", "black-box", *head, "adaptive", *head]]
+    rows = [["least left", "black-box", *head, "adaptive", *head]]
     for entry in entries:
         where = f"{entry.difficulty}/{entry.threat}"
         rows.append([where, *_cells(entry.black_box), *_cells(entry.adaptive)])

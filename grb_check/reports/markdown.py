@@ -269,7 +269,7 @@ def _lowest(digest: Digest) -> Section:
     audits = [audit.text for audit in audit.audit_conclusions(digest.record)]
     reported = [*audits, *gap_lines(lows)]
     lines = [f"- {span(text)}" for text in reported]
-    head = ("| lowest accuracy (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")
+    head = ("| least left (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")
     before = ("### Attackers who know the model", "", *lines, *([""] if lines else []), *head)
     return Section(before, tuple(rows), ("",), "row")
 

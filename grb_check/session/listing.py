@@ -14,7 +14,7 @@ from grb_check.datasets import Places
 from grb_check.datasets.listing import entries
 from grb_check.datasets.published import SIZES
 from grb_check.errors import DataError, choose
-from grb_check.models.zoo import CONTRASTIVE, ZOO
+from grb_check.models.zoo import EVERY
 from grb_check.ranking.boards.board import Board, not_measured
 from grb_check.ranking.boards.files import FOLDER, read_board
 from grb_check.ranking.boards.published_board import published_board, published_datasets
@@ -48,7 +48,7 @@ def model_lines() -> list[str]:
     """Return the reference models: name, title in the papers' tables, description."""
     rows = [
         ("name", "title", ""),
-        *((model.name, model.title, model.about) for model in (*ZOO.values(), *CONTRASTIVE)),
+        *((model.name, model.title, model.about) for model in EVERY),
     ]
     return [
         *columns(rows),

@@ -23,11 +23,11 @@ from grb_check.cases.suites import SUITES, Suite
 from grb_check.cases.whole_numbers import check_repeats
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose, chosen
-from grb_check.models.zoo import CONTRASTIVE, ZOO
+from grb_check.models.zoo import EVERY
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _PATH: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-BUILT_IN_MODELS: Final = {model.name: model.target for model in (*ZOO.values(), *CONTRASTIVE)}
+BUILT_IN_MODELS: Final = {model.name: model.target for model in EVERY}
 
 
 class RegisteredTarget(NamedTuple):

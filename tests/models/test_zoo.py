@@ -21,7 +21,7 @@ from grb_check import SelfTrained, UsageError, models
 from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.sage import GraphSAGE
 from grb_check.models.reference.sgcn import SGCN
-from grb_check.models.zoo import CONTRASTIVE, ZOO, entry
+from grb_check.models.zoo import EVERY, ZOO, entry
 
 PUBLISHED = json.loads(
     resources.files("grb_check").joinpath("models/paper_figures/models.json").read_text("utf-8")
@@ -66,7 +66,7 @@ def test_every_factory_has_a_row() -> None:
             if function.__module__ == module.name
             and [*inspect.signature(function).parameters] == FACTORY
         }
-    assert names == {row.name for row in (*ZOO.values(), *CONTRASTIVE)} == {*dir(models)}
+    assert names == {row.name for row in EVERY} == {*dir(models)}
 
 
 def test_an_unknown_model_is_an_error_with_the_nearest() -> None:

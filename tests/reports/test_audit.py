@@ -183,4 +183,4 @@ def test_a_model_below_the_floor_is_not_judged() -> None:
     )
     fields["settings"]["suite"] = "audit"
     (line,) = (conclusion.text for conclusion in audit_conclusions(run_record(fields)))
-    assert line == "build is not judged: its accuracy without an attack is below the floor"
+    assert line == "build is not judged: its figure without an attack is below the floor"

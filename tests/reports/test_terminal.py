@@ -92,7 +92,7 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
         "hard        modification/rnd   80.0%     20.0%  75.0%  +- 0.0  55.0%       60.0%  fail",
         "hard        modification/dice      -         -      -              -              error",
         "",
-        "easy, medium, hard: nodes of low to high degree; drop: share of the clean accuracy that "
+        "easy, medium, hard: nodes of low to high degree; drop: share of the clean figure that "
         "is lost; +-: its deviation over the repeats; undefended: the least robust of the "
         "undefended models",
     ]

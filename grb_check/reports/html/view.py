@@ -109,7 +109,7 @@ class RunView:
         return [
             Tile("Cases", str(sum(self.digest.counts.values())), f"{repeats_text} each"),
             Tile("Largest drop", percent(most.drop), self.digest.name_of(worst)),
-            Tile("Lowest accuracy", percent(left.attacked), self.digest.name_of(least)),
+            Tile("Least left", percent(left.attacked), self.digest.name_of(least)),
             *_rank_tile(self.digest),
             *_baseline_tile(self.digest),
         ]
