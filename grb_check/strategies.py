@@ -245,7 +245,10 @@ def _injected(draw: Draw, graph: Data, threat: Threat) -> Perturbation:
     num_nodes = int(graph.num_nodes)
     new = range(num_nodes, num_nodes + draw(st.integers(0, threat.injected_nodes)))
     room = dict.fromkeys(new, threat.edges_per_injected_node)
-    possible = [(a, b) for a in new for b in (*range(num_nodes), *(b for b in new if b > a))]
+    if threat.ends is None:
+        possible = [(a, b) for a in new for b in (*range(num_nodes), *(b for b in new if b > a))]
+    else:
+        possible = [(a, b) for a in new for b in threat.ends.tolist()]
     links = []
     for a, b in draw(_subsets(possible, len(possible))):
         if room[a] and room.get(b, 1):

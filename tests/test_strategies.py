@@ -14,6 +14,7 @@ from grb_check import UsageError, strategies
 from grb_check.attacks.gangs import threat_of_gangs
 from grb_check.attacks.names import Gang
 from grb_check.attacks.referee import verify
+from grb_check.attacks.scenarios import Evasion
 from grb_check.attacks.threat import Threat, apply
 
 Draw = st.DataObject
@@ -172,10 +173,14 @@ def test_threats_to_single_targets_are_refused() -> None:
         strategies.perturbations(Data(num_nodes=2), threat)
 
 
+@pytest.mark.parametrize("scenario", ["modification", "injection"])
 @settings(deadline=None, max_examples=20)
 @given(drawn=st.data(), graph=strategies.graphs(min_nodes=2, max_nodes=8))
-def test_perturbations_of_a_gang_have_a_member_in_each_edge(drawn: Draw, graph: Data) -> None:
-    threat = threat_of_gangs(graph, torch.arange(graph.num_nodes), Gang(2, 2), "here")
+def test_perturbations_of_a_gang_have_a_member_in_each_edge(
+    drawn: Draw, graph: Data, scenario: Evasion
+) -> None:
+    whole = Threat(scenario=scenario, targets=torch.arange(graph.num_nodes))
+    threat = threat_of_gangs(graph, whole, Gang(2, 2), "here")
     part = threat.parts[0]
     verify(drawn.draw(strategies.perturbations(graph, part)), graph, part)
     with pytest.raises(UsageError, match="attacked together"):

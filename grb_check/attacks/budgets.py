@@ -47,30 +47,28 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
     """
     budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
     flips, gang = flips_of(scenario, attack), split_gang(attack)[1]
+    kind: Scenario = INJECTION if source_of(scenario, attack)[0] == INJECTION else MODIFICATION
     if gang is not None:
-        return _gangs(dataset, difficulty, gang)
+        return _gangs(dataset, difficulty, kind, gang)
     if isinstance(dataset, GraphDataset) and flips is not None:
         return _equal_flips_in_graphs(dataset, flips)
     if is_targeted(scenario, attack):
         most = MOST_POISONED if scenario == POISONING else MOST_TARGETS
         return threat_to_each(dataset, difficulty, local_budget, most, flips)
-    of_nodes = source_of(scenario, attack)[0] == INJECTION
-    kind: Scenario = INJECTION if of_nodes else MODIFICATION
     threat = threat_for(dataset, difficulty, kind, budget, local_budget)
     if scenario == POISONING and isinstance(dataset, Dataset) and not dataset.transductive:
         return _among_training_nodes(threat, dataset, budget, local_budget)
     return threat
 
 
-def _gangs(dataset: AnyDataset, difficulty: str, gang: Gang) -> Threat:
+def _gangs(dataset: AnyDataset, difficulty: str, scenario: Scenario, gang: Gang) -> Threat:
     if isinstance(dataset, GraphDataset):
         raise UsageError(
             f"dataset {dataset.name} is a set of graphs, whose targets are graphs, and a gang is "
             f"of nodes; leave {GANG}=SIZE out"
         )
-    targets = threat_for(dataset, difficulty, MODIFICATION).targets
     where = f"dataset {dataset.name} at {difficulty}"
-    return threat_of_gangs(dataset.graph, targets, gang, where)
+    return threat_of_gangs(dataset.graph, threat_for(dataset, difficulty, scenario), gang, where)
 
 
 def _among_training_nodes(
@@ -123,7 +121,8 @@ def threat_for(
         recall = dataset.recall if isinstance(dataset, Dataset) else None
         of_class = "" if recall is None else f" with test nodes of class {recall.positive}"
         raise UsageError(
-            f"difficulty is {difficulty!r}; dataset {dataset.name} has {known}{of_class}"
+            f"difficulty is {difficulty!r}; dataset {dataset.name} has {known}{of_class}; name "
+            f"them with --grb-difficulty={known.replace(', ', ',')}"
         )
     choose("scenario", scenario, (MODIFICATION, INJECTION))
     share = MODIFIED_SHARE if budget is None else budget

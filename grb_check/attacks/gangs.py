@@ -1,10 +1,13 @@
-"""Gangs: targets that attack together, by edges of their own.
+"""Gangs: targets that attack together, by edges of their own or by new accounts.
 
 The members of a gang are a fraud ring's accounts: who owns them may change edges that have one of
-them as an end, a few at each, and wants these members to be overlooked, nobody else.
+them as an end, a few at each, or open as many new accounts, each with edges to a few members, and
+wants these members to be overlooked, nobody else.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,50 +17,70 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.names import GANG, MOST_GANGS, Gang
-from grb_check.attacks.scenarios import MODIFICATION
+from grb_check.attacks.scenarios import INJECTION, MODIFICATION
 from grb_check.attacks.threat import Threat
 from grb_check.errors import UsageError, count
 
 
-def threat_of_gangs(graph: Data, targets: Tensor, gang: Gang, where: str) -> Threat:
+def threat_of_gangs(graph: Data, whole: Threat, gang: Gang, where: str) -> Threat:
     """Return the threat of gangs among the targets, each on a graph with its changes alone.
 
-    A member has at most `gang.flips` changed edges, each of which has a member as an end; an edge
-    between two members counts at both. Targets that are in no gang are no targets of the threat.
+    Of modification, a member has at most `gang.edges` changed edges, each of which has a member as
+    an end; an edge between two members counts at both. Of injection, there are as many new nodes as
+    members, each with at most `gang.edges` edges, all to members. Targets that are in no gang are
+    no targets of the threat.
 
     Args:
         graph: clean, N nodes.
-        targets: int64 [t], of which gangs are drawn, see `drawn_gangs`.
+        whole: its targets, of which gangs are drawn, see `drawn_gangs`; its scenario, and the
+            limits of injected features.
         gang: size and budget.
         where: dataset and difficulty, for messages.
 
     Raises:
         UsageError: there are fewer targets than members.
     """
+    targets = whole.targets
     if targets.numel() < gang.size:
         raise UsageError(
-            f"{GANG}={gang.size}x{gang.flips}, but {where} has {count(targets.numel(), 'target')}; "
+            f"{GANG}={gang.size}x{gang.edges}, but {where} has {count(targets.numel(), 'target')}; "
             f"give a smaller gang"
         )
-    nodes = int(graph.num_nodes)
-    parts = []
-    for members in drawn_gangs(graph, targets.cpu(), gang.size):
-        most = torch.full((nodes,), nodes)
-        most[members] = gang.flips
-        parts.append(
-            Threat(
-                scenario=MODIFICATION,
-                targets=members.to(targets.device),
-                edge_budget=gang.size * gang.flips,
-                local_budgets=most,
-                ends=members,
-            )
-        )
-    return Threat(
-        scenario=MODIFICATION,
+    of_gang = _injection if whole.scenario == INJECTION else _modification
+    parts = [
+        of_gang(graph, whole, members, gang) for members in drawn_gangs(graph, targets, gang.size)
+    ]
+    return replace(
+        parts[0],
         targets=torch.cat([part.targets for part in parts]),
         edge_budget=sum(part.edge_budget for part in parts),
+        injected_nodes=sum(part.injected_nodes for part in parts),
+        local_budgets=None,
+        ends=None,
         parts=tuple(parts),
+    )
+
+
+def _modification(graph: Data, whole: Threat, members: Tensor, gang: Gang) -> Threat:
+    nodes = int(graph.num_nodes)
+    most = torch.full((nodes,), nodes)
+    most[members] = gang.edges
+    return Threat(
+        scenario=MODIFICATION,
+        targets=members.to(whole.targets.device),
+        edge_budget=gang.size * gang.edges,
+        local_budgets=most,
+        ends=members,
+    )
+
+
+def _injection(graph: Data, whole: Threat, members: Tensor, gang: Gang) -> Threat:
+    return replace(
+        whole,
+        targets=members.to(whole.targets.device),
+        injected_nodes=gang.size,
+        edges_per_injected_node=min(gang.edges, gang.size),
+        ends=members,
     )
 
 
@@ -73,7 +96,7 @@ def drawn_gangs(graph: Data, targets: Tensor, size: int) -> list[Tensor]:
     shape = (graph.num_nodes, graph.num_nodes)
     adjacency = csr_array((np.ones(row.size, dtype=np.int8), (row, column)), shape=shape)
     shuffled = torch.randperm(targets.numel(), generator=torch.Generator().manual_seed(0))
-    order = targets[shuffled].numpy()
+    order = targets.cpu()[shuffled].numpy()
     free = np.zeros(graph.num_nodes, dtype=bool)
     free[order] = True
     result: list[Tensor] = []

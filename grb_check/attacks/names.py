@@ -54,15 +54,15 @@ _WORD: Final = re.compile(r"[A-Za-z0-9._-]*\s*(=|$)")
 
 
 class Gang(NamedTuple):
-    """Targets that attack together, by changed edges of their own.
+    """Targets that attack together, by changed edges of their own or by new nodes.
 
     Attributes:
-        size: number of members.
-        flips: most changed edges at each of them.
+        size: number of members; of new nodes, too, where an attack injects them.
+        edges: most changed edges at each member, or most edges of each new node.
     """
 
     size: int
-    flips: int
+    edges: int
 
 
 def base_name(name: str) -> str:
@@ -102,7 +102,7 @@ def split_gang(name: str) -> tuple[str, Gang | None]:
 
 def with_gang(name: str, gang: Gang | None) -> str:
     """Append that gang to a name without budgets; None leaves the name as it is."""
-    return name if gang is None else f"{name}+{GANG}={gang.size}x{gang.flips}"
+    return name if gang is None else f"{name}+{GANG}={gang.size}x{gang.edges}"
 
 
 def without_budgets(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import torch
@@ -10,13 +9,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.columns import ColumnLimits
+from grb_check.attacks.parts import part_of
 from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import TENSORS, Perturbation, Threat
 from grb_check.errors import BudgetError, count
 
 _PAIRS: Final = ("added_edges", "removed_edges", "injected_edges")
 _ROWS: Final = ("injected_x", "modified_x")
-_NOTHING: Final = Perturbation()
 
 
 def verify(perturbation: Perturbation, graph: Data, threat: Threat) -> None:
@@ -49,23 +48,32 @@ def verify(perturbation: Perturbation, graph: Data, threat: Threat) -> None:
 
 def _verify_parts(perturbation: Perturbation, graph: Data, threat: Threat) -> None:
     """Check what was done for each part of a threat, each on its own."""
-    owners = perturbation.flip_targets
+    num_nodes = graph.x.shape[0]
     changes = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
-    if owners.numel() != changes:
-        raise BudgetError(f"flip_targets: {owners.numel()} for {count(changes, 'changed edge')}")
-    _verify_ids("flip_targets", owners, len(threat.parts))
-    rest = replace(
-        perturbation,
-        added_edges=_NOTHING.added_edges,
-        removed_edges=_NOTHING.added_edges,
-        flip_targets=_NOTHING.flip_targets,
-    )
-    for name, tensor in rest.named_tensors().items():
-        if tensor.numel():
-            raise BudgetError(f"{name}: {tensor.numel()} in a threat of flips, allowed 0")
+    injected = perturbation.injected_x.shape[0]
+    for name, size, what in (
+        ("flip_targets", changes, "changed edge"),
+        ("injected_graphs", injected, "node"),
+    ):
+        owners = getattr(perturbation, name)
+        if owners.numel() != size:
+            raise BudgetError(f"{name}: {owners.numel()} for {count(size, what)}")
+        _verify_ids(name, owners, len(threat.parts))
+    first, second = perturbation.injected_edges
+    _verify_ids("injected_edges, first row", first, injected)
+    _verify_ids("injected_edges, second row", second, num_nodes + injected)
+    parts = perturbation.injected_graphs
+    inner = second >= num_nodes
+    between = int((parts[first[inner]] != parts[second[inner] - num_nodes]).sum())
+    if between:
+        raise BudgetError(f"injected_edges: {count(between, 'edge')} between two parts, allowed 0")
+    if perturbation.modified_nodes.numel():
+        raise BudgetError(
+            f"modified_nodes: {perturbation.modified_nodes.numel()} in a threat in parts, allowed 0"
+        )
     for owner, part in enumerate(threat.parts):
         try:
-            verify(perturbation.of_target(owner), graph, part)
+            verify(part_of(perturbation, owner, num_nodes), graph, part)
         except BudgetError as error:
             raise BudgetError(f"part {owner}: {error}") from None
 
@@ -225,6 +233,13 @@ def _verify_injection(perturbation: Perturbation, num_nodes: int, threat: Threat
     _verify_injected_graphs(perturbation, threat)
     if not first.numel():
         return
+    if threat.ends is not None:
+        outside = int((~torch.isin(second[second < num_nodes], threat.ends.cpu())).sum())
+        if outside:
+            raise BudgetError(
+                f"injected_edges: {count(outside, 'edge')} to other nodes than the attacker's, "
+                f"allowed 0"
+            )
     # An existing neighbour has a smaller id than any injected node.
     from_new = first + num_nodes
     to_old = second < num_nodes

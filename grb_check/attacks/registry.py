@@ -325,7 +325,7 @@ def _own_budget(name: str) -> str | None:
 
 
 def _check_gang(scenario: str, base: str, name: str) -> None:
-    """Refuse a gang of attacks that are not on edges of all targets together.
+    """Refuse a gang of attacks that do not attack all targets together by edges or new nodes.
 
     Raises:
         UsageError: says what the attack does, or has besides.
@@ -334,8 +334,8 @@ def _check_gang(scenario: str, base: str, name: str) -> None:
     if other is not None:
         raise UsageError(f"{label} beside {other}: each member has a budget; leave one out")
     row = BUILT_IN.get((scenario, base))
-    if scenario != MODIFICATION or base == names.WORST:
-        reason = "whose members change edges of their own"
+    if scenario not in (MODIFICATION, INJECTION) or base == names.WORST:
+        reason = "whose members change edges of their own, or open accounts"
     elif is_targeted(scenario, base):
         reason = "because it attacks each target on its own"
     elif row is not None and row.local_budget is not None:

@@ -56,11 +56,12 @@ class Threat:
         node_budgets: int64 [number of graphs], injection: most nodes injected into each of them;
             their sum is `injected_nodes`. None if the targets are nodes.
         one_hot: whether each row of injected features must be 1 in one column and 0 in all others.
-        ends: int64 [m], modification: nodes that the attacker owns: each changed edge has one of
-            them. None if any edge may change.
+        ends: int64 [m], nodes that the attacker owns: each changed edge has one of them, and each
+            edge of an injected node goes to one, or to another injected node. None if any edge may
+            change.
         parts: threats that are carried out apart, each on a graph with its changes alone; their
-            targets, in order, are all targets, and `edge_budget` is the sum of theirs. Empty for
-            one graph.
+            targets, in order, are all targets, and `edge_budget` and `injected_nodes` are the sums
+            of theirs. Empty for one graph.
 
     Raises:
         ValueError: there is a `batch` without budgets of graphs, or the other way round, or both
@@ -148,7 +149,7 @@ class Perturbation:
             own: for each added and then each removed edge, the index of the target or part that it
             is flipped for. Empty if all targets are attacked together.
         injected_graphs: int64 [n], in a set of graphs: the graph that each injected node belongs
-            to. Empty in a single graph.
+            to; in a threat in parts, the part. Empty in a single graph.
         notes: notes to report, such as a reason for unused budget.
     """
 
@@ -255,8 +256,9 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
         its graph. Nodes then have new numbers, and `clean_nodes` int64 [N + n] tells which node of
         the clean graph each is; -1 for injected ones.
     """
-    if perturbation.flip_targets.numel():
-        raise ValueError("its flips are for single targets; apply those of one, see of_target")
+    of_parts = perturbation.injected_graphs.numel() and "batch" not in graph
+    if perturbation.flip_targets.numel() or of_parts:
+        raise ValueError("it is for single targets or parts; apply that of one, see of_target")
     device, num_nodes = graph.x.device, graph.num_nodes
     x = graph.x.clone()
     x[perturbation.modified_nodes.to(device)] = _rows(perturbation.modified_x, graph.x)

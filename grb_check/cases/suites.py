@@ -45,7 +45,14 @@ _AUDIT: Final = {
         *("worst", "worst+local=0.5"),
     ),
 }
-_OF_GANGS: Final = ("rnd", "camouflage", "prbcd+black-box", "prbcd")
+_OF_GANGS: Final = (
+    (INJECTION, "pgd"),
+    (INJECTION, "pgd+white-box"),
+    (MODIFICATION, "rnd"),
+    (MODIFICATION, "camouflage"),
+    (MODIFICATION, "prbcd+black-box"),
+    (MODIFICATION, "prbcd"),
+)
 FOR_GRAPHS: Final = "graphs"  # the default if only sets of graphs are named
 
 
@@ -124,7 +131,7 @@ _SUITES: Final = (
         name="fraud",
         datasets=("synthetic-fraud",),
         difficulties=(WHOLE,),
-        attacks=tuple((MODIFICATION, f"{name}+gang=10x3") for name in _OF_GANGS),
+        attacks=tuple((scenario, f"{name}+gang=10x3") for scenario, name in _OF_GANGS),
         repeats=1,
         metric="recall@0.01",
     ),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from grb_check import datasets
 from grb_check.attacks.names import WORST, base_name, without_budgets
+from grb_check.attacks.parts import joined_parts
 from grb_check.attacks.registry import Pair
-from grb_check.attacks.threat import Perturbation, joined
+from grb_check.attacks.threat import Perturbation
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Measurement, Outcome
@@ -223,7 +224,8 @@ def _as_recorded(
         if repeat.method != "black-box":  # parts may have other methods each
             return True
         made = [on_surrogates(replace(part, seed=repeat.seed))[0] for part in trial.parts]
-        return digest(joined(made).tensors())[:16] == repeat.perturbation
+        whole = joined_parts(made, trial.harness.dataset.num_nodes)
+        return digest(whole.tensors())[:16] == repeat.perturbation
     requested = request_of(replace(black_box_trials(trial)[0], seed=repeat.seed))
     return digests[requested] == repeat.perturbation
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.parts import part_of
 from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import AnyDataset
@@ -38,14 +39,17 @@ def predicted_after(
         seed: of the global random states during each call.
     """
     targets = threat.targets.cpu()
-    if not perturbation.flip_targets.numel():
+    owners = perturbation.flip_targets
+    if threat.parts:
+        owners = torch.cat([owners, perturbation.injected_graphs])
+    elif not owners.numel():
         return predict(model.victim, apply(graph, perturbation), seed)[targets]
     result = model.predicted[targets].clone()
     nothing = graph.x.new_empty((0, graph.x.shape[1]))
     # The few parts of a threat are measured on the whole graph, and so again in a replay.
     in_part = not threat.parts and receptive_hops(model.victim.module) is not None
-    for owner in torch.unique(perturbation.flip_targets).tolist():
-        attacked = apply(graph, perturbation.of_target(owner))
+    for owner in torch.unique(owners).tolist():
+        attacked = apply(graph, part_of(perturbation, owner, graph.num_nodes))
         places = threat.places_of(owner)
         nodes = targets[places]
         if not in_part:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from grb_check.attacks.threat import joined
+from grb_check.attacks.parts import joined_parts
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Measurement, Method, Scores
 from grb_check.cases.repeat_results import RepeatResult
@@ -46,7 +46,11 @@ def result_of_parts(
     result = measured(
         trial,
         victim,
-        joined([from_bytes(part.perturbation) for part in results], tuple(notes)),
+        joined_parts(
+            [from_bytes(part.perturbation) for part in results],
+            trial.harness.dataset.num_nodes,
+            tuple(notes),
+        ),
         all(part.from_store for part in measurements),
         scores(trial, before, after),
         {},

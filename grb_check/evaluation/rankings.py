@@ -24,7 +24,7 @@ def rankings_of(
     if not isinstance(dataset, Dataset) or dataset.recall is None or dataset.others is None:
         return ()
     graphs = [dataset.graph]
-    if not perturbation.flip_targets.numel():
+    if not trial.threat.parts and not perturbation.flip_targets.numel():
         graphs.append(apply(dataset.graph, perturbation))
     targets, others = trial.threat.targets, dataset.others
     if not others.numel():

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from grb_check.attacks.names import split_gang
 from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.counter_example import CounterExample, Flip, InjectedNode, summary
@@ -148,10 +149,11 @@ def save_smallest(
             f"{evidence.case.id} poisons the training, and each smaller part would need one "
             f"of its own: it is not reduced; replay measures it as it is"
         )
-    if repeat.perturbation.flip_targets.numel():
+    gang = split_gang(evidence.case.attack)[1]
+    if repeat.perturbation.flip_targets.numel() or gang is not None:
         raise UsageError(
             f"in {evidence.case.id} each target, or gang of them, is attacked on its own, with few "
-            f"flips, which are not reduced further; replay measures them as they are"
+            f"changes, which are not reduced further; replay measures them as they are"
         )
     with replaying(evaluator, subject, source, evidence.case, repeat.seed) as replay:
         small = smallest(replay, repeat.perturbation, evidence.limits)

@@ -156,7 +156,7 @@ def test_a_budget_replaces_the_published_one_but_for_its_links() -> None:
 def test_unknown_difficulty_and_scenario_list_the_known() -> None:
     """Both are usage errors that name what is allowed."""
     dataset = dataset_of("other", 40)
-    with pytest.raises(UsageError, match="'simple'; dataset other"):
+    with pytest.raises(UsageError, match=r"'simple'; dataset other has .*difficulty=easy,"):
         threat_for(dataset, "simple", "injection")
     with pytest.raises(UsageError, match="'poison'; allowed: modification, injection"):
         threat_for(dataset, "easy", "poison")

@@ -7,7 +7,7 @@ import torch
 from alternating import gcn_of, victim_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quick_attacks import GLOBAL, quick
+from quick_attacks import GLOBAL, INJECTION, quick
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 from strategies import LinearModel, graphs
@@ -15,9 +15,10 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.gangs import drawn_gangs, threat_of_gangs
 from grb_check.attacks.names import MOST_GANGS, Gang
+from grb_check.attacks.parts import joined_parts, part_of
 from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import canonical_name
-from grb_check.attacks.threat import Perturbation, Threat, joined
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import BudgetError, UsageError
 from grb_check.gradients.victim import Victim
 
@@ -45,6 +46,21 @@ def alternating(num_features: int, num_classes: int) -> Victim:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return victim_of(gcn_of(num_features, (4,), num_classes=num_classes), num_classes)
+
+
+def on_edges(targets: torch.Tensor) -> Threat:
+    return Threat(scenario="modification", targets=targets, edge_budget=1)
+
+
+def of_accounts(targets: torch.Tensor) -> Threat:
+    """More nodes and edges than a gang may have."""
+    return Threat(
+        scenario="injection",
+        targets=targets,
+        injected_nodes=9,
+        edges_per_injected_node=9,
+        feature_range=(-1.0, 2.0),
+    )
 
 
 GANG_ATTACKS = [name for name in GLOBAL if takes_gangs(name)]
@@ -83,7 +99,7 @@ def test_members_are_targets_near_each_other(data, size) -> None:
 def test_a_gang_larger_than_the_targets_is_refused() -> None:
     graph = path_of(4)
     with pytest.raises(UsageError, match="gang=5x1, but here has 3 targets"):
-        threat_of_gangs(graph, torch.arange(3), Gang(5, 1), "here")
+        threat_of_gangs(graph, on_edges(torch.arange(3)), Gang(5, 1), "here")
 
 
 @every_gang_attack
@@ -94,7 +110,7 @@ def test_every_changed_edge_has_a_member_within_its_budget(name, data, seed) -> 
     size = data.draw(st.integers(1, 3).filter(lambda size: size <= graph.num_nodes))
     flips = data.draw(st.integers(1, 3))
     everyone = torch.arange(graph.num_nodes)
-    threat = threat_of_gangs(graph, everyone, Gang(size, flips), "here")
+    threat = threat_of_gangs(graph, on_edges(everyone), Gang(size, flips), "here")
     kind = data.draw(st.sampled_from([LinearModel, alternating]))
     model = kind(graph.x.shape[1], int(graph.y.max()) + 1)
     found = []
@@ -106,7 +122,37 @@ def test_every_changed_edge_has_a_member_within_its_budget(name, data, seed) -> 
         assert members.any(0).all()
         assert all((pairs == member).sum() <= flips for member in part.targets)
         found.append(made)
-    verify(joined(found), graph, threat)
+    verify(joined_parts(found, graph.num_nodes), graph, threat)
+
+
+@pytest.mark.parametrize("name", INJECTION)
+@given(st.data(), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=8)
+def test_new_accounts_of_a_gang_know_its_members_alone(name, data, seed) -> None:
+    graph = data.draw(graphs())
+    size = data.draw(st.integers(1, 3).filter(lambda size: size <= graph.num_nodes))
+    most = data.draw(st.integers(1, 3))
+    everyone = torch.arange(graph.num_nodes)
+    threat = threat_of_gangs(graph, of_accounts(everyone), Gang(size, most), "here")
+    assert threat.injected_nodes == size * len(threat.parts)
+    model = alternating(graph.x.shape[1], int(graph.y.max()) + 1)
+    found = []
+    for part in threat.parts:
+        generator = torch.Generator().manual_seed(seed)
+        made = quick("injection", name).perturb(graph, part, model, generator)
+        assert made.injected_x.shape[0] <= size
+        first, second = made.injected_edges
+        inner = second >= graph.num_nodes
+        assert torch.isin(second[~inner], part.targets).all()
+        ends = torch.cat([first, second[inner] - graph.num_nodes])
+        assert (torch.bincount(ends, minlength=1) <= most).all()
+        found.append(made)
+    whole = joined_parts(found, graph.num_nodes)
+    verify(whole, graph, threat)
+    for owner, made in enumerate(found):
+        assert all(
+            map(torch.equal, part_of(whole, owner, graph.num_nodes).tensors(), made.tensors())
+        )
 
 
 @every_gang_attack
@@ -143,14 +189,14 @@ def flipped(*pairs: tuple[int, int], owners: tuple[int, ...]) -> Perturbation:
         (flipped((0, 1), owners=(0,)), "part 0: added_edges: 1 pair are edges of the graph"),
         (
             Perturbation(modified_nodes=torch.tensor([0]), modified_x=torch.zeros(1, 3)),
-            "modified_nodes: 1 in a threat of flips",
+            "modified_nodes: 1 in a threat in parts",
         ),
     ],
     ids=["outside", "too many", "no such gang", "no owner", "an edge already", "features"],
 )
 def test_what_a_gang_may_not_do_is_found(perturbation: Perturbation, message: str) -> None:
     graph = path_of(6)
-    threat = threat_of_gangs(graph, torch.arange(4), Gang(2, 1), "here")
+    threat = threat_of_gangs(graph, on_edges(torch.arange(4)), Gang(2, 1), "here")
     assert [part.targets.tolist() for part in threat.parts] == [[0, 1], [2, 3]]
     with pytest.raises(BudgetError, match=message):
         verify(perturbation, graph, threat)
@@ -159,5 +205,45 @@ def test_what_a_gang_may_not_do_is_found(perturbation: Perturbation, message: st
 def test_the_same_pair_may_change_for_two_gangs() -> None:
     """Each has a graph of its own."""
     graph = path_of(6)
-    threat = threat_of_gangs(graph, torch.arange(4), Gang(2, 1), "here")
+    threat = threat_of_gangs(graph, on_edges(torch.arange(4)), Gang(2, 1), "here")
     verify(flipped((1, 3), (1, 3), owners=(0, 1)), graph, threat)
+
+
+def accounts(*pairs: tuple[int, int], parts: tuple[int, ...], rows: int) -> Perturbation:
+    return Perturbation(
+        injected_x=torch.zeros(rows, 3),
+        injected_edges=torch.tensor(pairs).T,
+        injected_graphs=torch.tensor(parts),
+    )
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "message"),
+    [
+        (accounts((0, 2), parts=(0,), rows=1), "part 0: injected_edges: 1 edge to other nodes"),
+        (accounts((0, 6), parts=(0,), rows=1), "injected_edges: 1 self-loops"),
+        (accounts((0, 7), parts=(0, 1), rows=2), "injected_edges: 1 edge between two parts"),
+        (accounts((0, 0), (0, 1), parts=(0,), rows=1), "part 0: .* 2 edges at injected node 0"),
+        (accounts((0, 0), parts=(0, 0, 0), rows=3), "part 0: injected_x: 3 nodes injected"),
+        (accounts((0, 0), parts=(2,), rows=1), "injected_graphs: ids from 2 to 2"),
+        (accounts((0, 0), parts=(0,), rows=2), "injected_graphs: 1 for 2 nodes"),
+        (accounts((1, 0), parts=(0,), rows=1), "injected_edges, first row: ids from 1 to 1"),
+        (flipped((0, 3), owners=(0,)), "part 0: added_edges: 1 in a threat of injection"),
+    ],
+    ids=[
+        "outside",
+        "itself",
+        "between",
+        "links",
+        "nodes",
+        "no such gang",
+        "no owner",
+        "no row",
+        "an edge",
+    ],
+)
+def test_what_new_accounts_may_not_do_is_found(perturbation: Perturbation, message: str) -> None:
+    graph = path_of(6)
+    threat = threat_of_gangs(graph, of_accounts(torch.arange(4)), Gang(2, 1), "here")
+    with pytest.raises(BudgetError, match=message):
+        verify(perturbation, graph, threat)
