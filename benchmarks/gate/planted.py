@@ -50,6 +50,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "2-point loss": Plant(points=2.0),
     "3-point loss": Plant(points=3.0),
     "5-point loss": Plant(points=5.0),
+    "10-point loss": Plant(points=10.0),
     "dropout off": Plant(after="gcn_no_dropout"),
     "dropout off, with layer norm": Plant(before="gcn_ln", after="gcn_ln_no_dropout"),
     "layer norm removed": Plant(before="gcn_ln"),

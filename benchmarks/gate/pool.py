@@ -27,6 +27,7 @@ from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.selection import expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
+from grb_check.evaluation.dataset_cache import load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.harness_models import HarnessModels
 from grb_check.evaluation.perturbations import on_surrogates
@@ -73,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--difficulties", nargs="+", choices=DIFFICULTIES, default=list(smoke.difficulties)
     )
+    parser.add_argument("--metric", help="as --grb-metric")
     parser.add_argument("--seeds", type=int, default=50, help="of training")
     parser.add_argument("--attack-seeds", type=int, default=10)
     parser.add_argument("--store", type=Path, help="of perturbations (default: beside --out)")
@@ -90,9 +92,10 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     places = Places(
         folders=tuple(map(Path, options.folder)),
         training="transductive" if poisons else "inductive",
+        metric=options.metric,
     )
     source = datasets.find(options.data, places)
-    harness_models = _harness_models(source, Store(store))
+    harness_models = load_cache(source, Store(store), resolve_device("cpu")).harness
     cases = expand([""], [harness_models.dataset.name], options.difficulties, attacks)
     ids = [case.id for case in cases]
     saved = dict(np.load(options.out)) if options.out.exists() else {}
@@ -161,8 +164,3 @@ class _Attacked:
         attack = load_attack(case.scenario, case.attack, settings_for(dataset, case.scenario), {})
         threat = threat_of(dataset, case.difficulty, case.scenario, case.attack)
         return Trial(self._harness, attack, threat, case, seed)
-
-
-def _harness_models(source: datasets.Source, store: Store) -> HarnessModels:
-    dataset = datasets.load(source)
-    return HarnessModels(dataset, dataset.fingerprint(), store, resolve_device("cpu"))

@@ -1,8 +1,8 @@
 """Gangs: targets that attack together, by edges of their own or by new accounts.
 
 The members of a gang are a fraud ring's accounts: who owns them may change edges that have one of
-them as an end, a few at each, or open as many new accounts, each with edges to a few members, and
-wants these members to be overlooked, nobody else.
+them as an end, a few at each, and their features, or open as many new accounts, each with edges to
+a few members, and wants these members to be overlooked, nobody else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.names import GANG, MOST_GANGS, Gang
-from grb_check.attacks.scenarios import INJECTION, MODIFICATION
+from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Threat
 from grb_check.errors import UsageError, count
 
@@ -26,7 +26,8 @@ def threat_of_gangs(graph: Data, whole: Threat, gang: Gang, where: str) -> Threa
     """Return the threat of gangs among the targets, each on a graph with its changes alone.
 
     Of modification, a member has at most `gang.edges` changed edges, each of which has a member as
-    an end; an edge between two members counts at both. Of injection, there are as many new nodes as
+    an end; an edge between two members counts at both; and members' own features may change. Of
+    injection, there are as many new nodes as
     members, each with at most `gang.edges` edges, all to members. Targets that are in no gang are
     no targets of the threat.
 
@@ -55,6 +56,7 @@ def threat_of_gangs(graph: Data, whole: Threat, gang: Gang, where: str) -> Threa
         targets=torch.cat([part.targets for part in parts]),
         edge_budget=sum(part.edge_budget for part in parts),
         injected_nodes=sum(part.injected_nodes for part in parts),
+        modified_nodes=sum(part.modified_nodes for part in parts),
         local_budgets=None,
         ends=None,
         parts=tuple(parts),
@@ -65,10 +67,11 @@ def _modification(graph: Data, whole: Threat, members: Tensor, gang: Gang) -> Th
     nodes = int(graph.num_nodes)
     most = torch.full((nodes,), nodes)
     most[members] = gang.edges
-    return Threat(
-        scenario=MODIFICATION,
+    return replace(
+        whole,
         targets=members.to(whole.targets.device),
         edge_budget=gang.size * gang.edges,
+        modified_nodes=gang.size,
         local_budgets=most,
         ends=members,
     )

@@ -91,7 +91,7 @@ def split_gang(name: str) -> tuple[str, Gang | None]:
     """Return a name without its gang, and the gang, None if the name has none.
 
     >>> split_gang("prbcd+gang=10+black-box")
-    ('prbcd+black-box', Gang(size=10, flips=3))
+    ('prbcd+black-box', Gang(size=10, edges=3))
 
     Raises:
         UsageError: the name has two gangs, or one that is not `SIZE` or `SIZExEDGES`.

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
-from grb_check.attacks.threat import Perturbation, joined
+from grb_check.attacks.threat import Perturbation, Threat, joined
 
 
 def joined_parts(
@@ -16,43 +17,50 @@ def joined_parts(
     """Return what is done for each part, in their order, as one perturbation.
 
     Args:
-        parts: of the clean graph each: flips, or injected nodes.
+        parts: of the clean graph each; a node whose features change is changed by one.
         num_nodes: N, of the clean graph.
         notes: of the whole.
     """
-    flips = joined(parts, notes)
     sizes = [part.injected_x.shape[0] for part in parts]
-    if not any(sizes):
-        return flips
     links = []
     for before, part in zip(torch.tensor([0, *sizes]).cumsum(0), parts, strict=False):
         first, second = part.injected_edges
         links.append(torch.stack([first + before, second + before * (second >= num_nodes)]))
     return replace(
-        flips,
-        injected_x=torch.cat([part.injected_x for part in parts if part.injected_x.numel()]),
+        joined(parts, notes),
+        injected_x=_rows([part.injected_x for part in parts]),
         injected_edges=torch.cat(links, dim=1),
         injected_graphs=torch.arange(len(parts)).repeat_interleave(torch.tensor(sizes)),
+        modified_nodes=torch.cat([part.modified_nodes for part in parts]),
+        modified_x=_rows([part.modified_x for part in parts]),
     )
 
 
-def part_of(perturbation: Perturbation, part: int, num_nodes: int) -> Perturbation:
+def _rows(of_parts: Sequence[Tensor]) -> Tensor:
+    """Return all rows, float [n, d]; [0, 0] if there are none, as in a new perturbation."""
+    filled = [rows for rows in of_parts if rows.numel()]
+    return torch.cat(filled) if filled else Perturbation().injected_x
+
+
+def part_of(perturbation: Perturbation, threat: Threat, part: int, num_nodes: int) -> Perturbation:
     """Return what is done for the part with this index.
 
     Args:
-        perturbation: of all parts, whose injected nodes have edges within one part alone.
+        perturbation: of all parts; injected nodes have edges within one part alone, and features
+            change of targets, each of which is in one part.
+        threat: with the parts.
         part: the index.
         num_nodes: N, of the clean graph.
     """
-    flips = perturbation.of_target(part)
-    selected = perturbation.injected_graphs == part
-    if not selected.any():
-        return flips
-    number = selected.cumsum(0) - 1  # of each injected node among those of this part
-    first, second = perturbation.injected_edges[:, selected[perturbation.injected_edges[0]]]
-    among_new = torch.cat([torch.arange(num_nodes), num_nodes + number])
+    injected = perturbation.injected_graphs == part
+    number = injected.cumsum(0) - 1  # of each injected node among those of this part
+    first, second = perturbation.injected_edges[:, injected[perturbation.injected_edges[0]]]
+    new_ids = torch.cat([torch.arange(num_nodes), num_nodes + number])
+    modified = torch.isin(perturbation.modified_nodes, threat.parts[part].targets.cpu())
     return replace(
-        flips,
-        injected_x=perturbation.injected_x[selected],
-        injected_edges=torch.stack([number[first], among_new[second]]),
+        perturbation.of_target(part),
+        injected_x=_rows([perturbation.injected_x[injected]]),
+        injected_edges=torch.stack([number[first], new_ids[second]]),
+        modified_nodes=perturbation.modified_nodes[modified],
+        modified_x=_rows([perturbation.modified_x[modified]]),
     )

@@ -67,13 +67,10 @@ def _verify_parts(perturbation: Perturbation, graph: Data, threat: Threat) -> No
     between = int((parts[first[inner]] != parts[second[inner] - num_nodes]).sum())
     if between:
         raise BudgetError(f"injected_edges: {count(between, 'edge')} between two parts, allowed 0")
-    if perturbation.modified_nodes.numel():
-        raise BudgetError(
-            f"modified_nodes: {perturbation.modified_nodes.numel()} in a threat in parts, allowed 0"
-        )
+    _verify_are_targets(perturbation.modified_nodes, threat)
     for owner, part in enumerate(threat.parts):
         try:
-            verify(part_of(perturbation, owner, num_nodes), graph, part)
+            verify(part_of(perturbation, threat, owner, num_nodes), graph, part)
         except BudgetError as error:
             raise BudgetError(f"part {owner}: {error}") from None
 
@@ -294,6 +291,10 @@ def _verify_modified_nodes(perturbation: Perturbation, num_nodes: int, threat: T
     repeated = _repeated(nodes)
     if repeated:
         raise BudgetError(f"modified_nodes: {repeated} repeated nodes, allowed 0")
+    _verify_are_targets(nodes, threat)
+
+
+def _verify_are_targets(nodes: Tensor, threat: Threat) -> None:
     outside = int((~torch.isin(nodes, threat.targets.cpu())).sum())
     if outside:
         raise BudgetError(f"modified_nodes: {count(outside, 'node')} other than targets, allowed 0")

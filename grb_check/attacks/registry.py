@@ -340,8 +340,6 @@ def _check_gang(scenario: str, base: str, name: str) -> None:
         reason = "because it attacks each target on its own"
     elif row is not None and row.local_budget is not None:
         reason = "because it has budgets for nodes"
-    elif (scenario, base) == (MODIFICATION, "pgd"):
-        reason = "because it changes features"
     else:
         return
     raise UsageError(

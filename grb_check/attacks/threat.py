@@ -60,8 +60,8 @@ class Threat:
             edge of an injected node goes to one, or to another injected node. None if any edge may
             change.
         parts: threats that are carried out apart, each on a graph with its changes alone; their
-            targets, in order, are all targets, and `edge_budget` and `injected_nodes` are the sums
-            of theirs. Empty for one graph.
+            targets, in order, are all targets, each of which is in one part, and budgets of the
+            whole are the sums of theirs. Empty for one graph.
 
     Raises:
         ValueError: there is a `batch` without budgets of graphs, or the other way round, or both
@@ -92,17 +92,6 @@ class Threat:
                 "a threat to graphs needs batch and either edge_budgets or node_budgets, one to "
                 "nodes none of them"
             )
-
-    def places_of(self, owner: int) -> Tensor:
-        """Return which targets have flips of their own together, as places int64 [k].
-
-        Args:
-            owner: of flips, see `Perturbation.flip_targets`.
-        """
-        if not self.parts:
-            return torch.tensor([owner])
-        sizes = [part.targets.numel() for part in self.parts]
-        return torch.arange(sizes[owner]) + sum(sizes[:owner])
 
     def budgets_of_targets(self) -> Tensor:
         """Return the edge budget of each target, int64 [t], of targets attacked one by one.

@@ -26,10 +26,10 @@ def predicted_after(
 ) -> Tensor:
     """Return the predicted classes of the targets after an attack, int64 [t], on the CPU.
 
-    If targets are attacked one by one, or in parts (`Perturbation.flip_targets`), the graph of each
-    has only the flips made for it, and the model is called once for each: for a target on the part
-    of the graph that it depends on, if that is certain from the model's type (`receptive_field`). A
-    target without flips keeps its class on the clean graph.
+    If targets are attacked one by one (`Perturbation.flip_targets`), the graph of each has only the
+    flips made for it, and the model is called once for each: on the part of the graph that it
+    depends on, if that is certain from the model's type (`receptive_field`). The parts of a threat
+    have a graph each, too. Targets for which nothing changed keep their class on the clean graph.
 
     Args:
         model: trained.
@@ -38,28 +38,38 @@ def predicted_after(
         threat: with the targets.
         seed: of the global random states during each call.
     """
-    targets = threat.targets.cpu()
-    owners = perturbation.flip_targets
     if threat.parts:
-        owners = torch.cat([owners, perturbation.injected_graphs])
-    elif not owners.numel():
+        return _after_parts(model, graph, perturbation, threat, seed)
+    targets = threat.targets.cpu()
+    if not perturbation.flip_targets.numel():
         return predict(model.victim, apply(graph, perturbation), seed)[targets]
     result = model.predicted[targets].clone()
     nothing = graph.x.new_empty((0, graph.x.shape[1]))
-    # The few parts of a threat are measured on the whole graph, and so again in a replay.
-    in_part = not threat.parts and receptive_hops(model.victim.module) is not None
-    for owner in torch.unique(owners).tolist():
-        attacked = apply(graph, part_of(perturbation, owner, graph.num_nodes))
-        places = threat.places_of(owner)
-        nodes = targets[places]
+    in_part = receptive_hops(model.victim.module) is not None
+    for target in torch.unique(perturbation.flip_targets).tolist():
+        attacked = apply(graph, perturbation.of_target(target))
+        node = targets[target : target + 1]
         if not in_part:
-            result[places] = predict(model.victim, attacked, seed)[nodes]
+            result[target] = predict(model.victim, attacked, seed)[node]
             continue
-        at_nodes = nodes.to(graph.x.device)
+        at_node = node.to(graph.x.device)
         with isolated_randomness(seed), torch.no_grad():
-            logits_of = model.victim.with_injected(attacked.x, attacked.edge_index, 0, at_nodes)
-            result[places] = logits_of(nothing).argmax(dim=1).cpu()
+            logits_of = model.victim.with_injected(attacked.x, attacked.edge_index, 0, at_node)
+            result[target] = logits_of(nothing).argmax(dim=1).cpu()
     return result
+
+
+def _after_parts(
+    model: TrainedModel, graph: Data, perturbation: Perturbation, threat: Threat, seed: int
+) -> Tensor:
+    """Return the same of a threat in parts: each is measured on the whole graph, as in a replay."""
+    result = []
+    for number, part in enumerate(threat.parts):
+        alone = part_of(perturbation, threat, number, graph.num_nodes)
+        changed = any(tensor.numel() for tensor in alone.tensors())
+        predicted = predict(model.victim, apply(graph, alone), seed) if changed else model.predicted
+        result.append(predicted[part.targets.cpu()])
+    return torch.cat(result)
 
 
 def predicted_if_poisoned(

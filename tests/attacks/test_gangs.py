@@ -49,7 +49,7 @@ def alternating(num_features: int, num_classes: int) -> Victim:
 
 
 def on_edges(targets: torch.Tensor) -> Threat:
-    return Threat(scenario="modification", targets=targets, edge_budget=1)
+    return Threat(scenario="modification", targets=targets, feature_range=(-1.0, 2.0))
 
 
 def of_accounts(targets: torch.Tensor) -> Threat:
@@ -68,7 +68,7 @@ every_gang_attack = pytest.mark.parametrize("name", GANG_ATTACKS)
 
 
 def test_attacks_on_edges_of_all_targets_take_gangs() -> None:
-    assert set(GLOBAL) - set(GANG_ATTACKS) == {"pgd", "lrbcd"}
+    assert set(GLOBAL) - set(GANG_ATTACKS) == {"lrbcd"}
 
 
 @given(st.data(), st.integers(1, 4))
@@ -121,8 +121,13 @@ def test_every_changed_edge_has_a_member_within_its_budget(name, data, seed) -> 
         members = torch.isin(pairs, part.targets)
         assert members.any(0).all()
         assert all((pairs == member).sum() <= flips for member in part.targets)
+        assert torch.isin(made.modified_nodes, part.targets).all()
         found.append(made)
-    verify(joined_parts(found, graph.num_nodes), graph, threat)
+    whole = joined_parts(found, graph.num_nodes)
+    verify(whole, graph, threat)
+    for owner, made in enumerate(found):
+        alone = part_of(whole, threat, owner, graph.num_nodes)
+        assert all(map(torch.equal, alone.tensors(), made.tensors()))
 
 
 @pytest.mark.parametrize("name", INJECTION)
@@ -151,7 +156,11 @@ def test_new_accounts_of_a_gang_know_its_members_alone(name, data, seed) -> None
     verify(whole, graph, threat)
     for owner, made in enumerate(found):
         assert all(
-            map(torch.equal, part_of(whole, owner, graph.num_nodes).tensors(), made.tensors())
+            map(
+                torch.equal,
+                part_of(whole, threat, owner, graph.num_nodes).tensors(),
+                made.tensors(),
+            )
         )
 
 
@@ -175,6 +184,11 @@ def test_with_every_node_owned_an_attack_is_the_plain_one(name, data, seed) -> N
     assert all(map(torch.equal, made[0].tensors(), made[1].tensors()))
 
 
+def features_of(*nodes: int, value: float = 0.0) -> Perturbation:
+    rows = torch.full((len(nodes), 3), value)
+    return Perturbation(modified_nodes=torch.tensor(nodes), modified_x=rows)
+
+
 def flipped(*pairs: tuple[int, int], owners: tuple[int, ...]) -> Perturbation:
     return Perturbation(added_edges=torch.tensor(pairs).T, flip_targets=torch.tensor(owners))
 
@@ -187,12 +201,20 @@ def flipped(*pairs: tuple[int, int], owners: tuple[int, ...]) -> Perturbation:
         (flipped((0, 3), owners=(2,)), "flip_targets: ids from 2 to 2, allowed are 0 to 1"),
         (Perturbation(added_edges=torch.tensor([[0], [3]])), "flip_targets: 0 for 1 changed edge"),
         (flipped((0, 1), owners=(0,)), "part 0: added_edges: 1 pair are edges of the graph"),
-        (
-            Perturbation(modified_nodes=torch.tensor([0]), modified_x=torch.zeros(1, 3)),
-            "modified_nodes: 1 in a threat in parts",
-        ),
+        (features_of(4), "modified_nodes: 1 node other than targets"),
+        (features_of(0, 0), "part 0: modified_nodes: 1 repeated"),
+        (features_of(3, value=2.5), "part 1: modified_x: values from 2.5"),
     ],
-    ids=["outside", "too many", "no such gang", "no owner", "an edge already", "features"],
+    ids=[
+        "outside",
+        "too many",
+        "no such gang",
+        "no owner",
+        "an edge already",
+        "of nobody",
+        "twice",
+        "range",
+    ],
 )
 def test_what_a_gang_may_not_do_is_found(perturbation: Perturbation, message: str) -> None:
     graph = path_of(6)
