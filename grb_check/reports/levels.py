@@ -202,12 +202,14 @@ def above_floor(rows: Sequence[CaseRecord]) -> tuple[list[Outcome], list[Outcome
 
 
 def _strongest_of(outcomes: Sequence[Outcome]) -> str:
-    """Return `at each difficulty the strongest of 6 attacks`."""
+    """Return `at each difficulty the strongest of 6 attacks`; by gangs of each size likewise."""
     attacks = len({(outcome.case.scenario, outcome.case.attack) for outcome in outcomes})
     if attacks == 1:
         return "1 attack"
-    each = "at each difficulty " * (len(by_level(outcomes)) > 1)
-    return f"{each}the strongest of {attacks} attacks"
+    difficulties = {outcome.case.difficulty for outcome in outcomes}
+    gangs = {split_gang(outcome.case.attack)[1] for outcome in outcomes}
+    each = ["at each difficulty"] * (len(difficulties) > 1) + ["by each gang"] * (len(gangs) > 1)
+    return " ".join([*filter(None, [" and ".join(each)]), f"the strongest of {attacks} attacks"])
 
 
 def _why_not_judged(outcomes: Sequence[Outcome], too_low: Sequence[Outcome]) -> str:

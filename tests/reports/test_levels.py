@@ -150,6 +150,12 @@ def test_the_strongest_attack_is_that_of_each_difficulty() -> None:
     )
 
 
+def test_the_strongest_attack_is_that_of_each_gang() -> None:
+    """At one difficulty."""
+    text = level_of(*both((0.1,) * 3), made("pgd+white-box+gang=10x3", (0.2,) * 3)).text
+    assert ": by each gang the strongest of 3 attacks leaves 10 to 20 %" in text
+
+
 @given(values=st.lists(st.integers(0, 100), min_size=3, max_size=3), worse=st.integers(0, 100))
 def test_a_stronger_attack_raises_no_level(values: list[int], worse: int) -> None:
     """Nor does an attack that leaves more lower it."""
