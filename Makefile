@@ -4,8 +4,7 @@ BIN := $(VENV)/bin
 PACKAGE := $(VENV)/package
 USES_PYTEST := running usage_errors user_tests known_failures lost_cells report_files
 # Without workers, whole runs and large graphs: a few minutes for each Python.
-PORTABLE := tests/attacks tests/cases tests/cli tests/datasets tests/failures tests/files \
-	tests/gradients tests/settings tests/user_code tests/victims tests/plugin/test_users_models.py
+PORTABLE := $(shell cat .ci/portable)
 OLDEST_PYTEST := 9.0.0
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
@@ -59,12 +58,16 @@ test-version:
 	$(BIN)/python -m pytest -n 2 -q $(PORTABLE)
 
 lint: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt ruff mypy
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt ruff mypy zizmor
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --platform win32 grb_check
 	$(BIN)/mypy --platform darwin grb_check
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/zizmor --offline --quiet .github/workflows action.yml .github/dependabot.yml
 
 # Builds twice: the sdist is the same bytes each time, and so is the wheel from it and from the tree.
 # The wheel is then installed into an empty environment, and runs a case in an empty folder, which lies

@@ -21,7 +21,8 @@ from grb_check.settings.pytest_options import LIST_FLAG
 PAGES = [
     ROOT / "docs" / "how-to" / f"{name}.md" for name in ("ci", "history", "pull-request-comments")
 ]
-FILES = [ACTION, *PAGES]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FILES = [ACTION, *WORKFLOWS, *PAGES]
 FLAGS = {*(option.flag for option in OPTIONS), "--grb-only", UPDATE_FLAG, LIST_FLAG}
 NAMES = {module.__name__.rpartition(".")[2] for module in COMMANDS}
 BLOCK = re.compile(r"^( *)```yaml\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
