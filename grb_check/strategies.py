@@ -245,10 +245,8 @@ def _injected(draw: Draw, graph: Data, threat: Threat) -> Perturbation:
     num_nodes = int(graph.num_nodes)
     new = range(num_nodes, num_nodes + draw(st.integers(0, threat.injected_nodes)))
     room = dict.fromkeys(new, threat.edges_per_injected_node)
-    if threat.ends is None:
-        possible = [(a, b) for a in new for b in (*range(num_nodes), *(b for b in new if b > a))]
-    else:
-        possible = [(a, b) for a in new for b in threat.ends.tolist()]
+    existing = range(num_nodes) if threat.ends is None else threat.ends.tolist()
+    possible = [(a, b) for a in new for b in (*existing, *(b for b in new if b > a))]
     links = []
     for a, b in draw(_subsets(possible, len(possible))):
         if room[a] and room.get(b, 1):
@@ -283,13 +281,9 @@ def _rows_within(count: int, graph: Data, threat: Threat) -> SearchStrategy[Tens
     size = count * int(graph.x.shape[1])
     shares = st.lists(st.integers(0, 4), min_size=size, max_size=size)
     return shares.map(
-        lambda drawn: (
-            (low + (high - low) * torch.tensor(drawn).reshape(count, -1) / 4)
-            .clamp(low, high)
-            .float()
-            if drawn
-            else torch.zeros(count, graph.x.shape[1])
-        )
+        lambda drawn: threat.nearest(
+            low + (high - low) * torch.tensor(drawn).reshape(count, graph.x.shape[1]) / 4
+        ).float()
     )
 
 

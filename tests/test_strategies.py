@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 from grb_check import UsageError, strategies
+from grb_check.attacks.columns import ColumnLimits
 from grb_check.attacks.gangs import threat_of_gangs
 from grb_check.attacks.names import Gang
 from grb_check.attacks.referee import verify
@@ -88,6 +91,7 @@ def threats(draw: object, graph: Data) -> Threat:
     targets = torch.tensor(draw(st.lists(st.sampled_from(nodes), unique=True)), dtype=torch.int64)
     low = draw(st.floats(-2, 2, width=32))
     limits = (low, low + draw(st.floats(0, 3, width=32)))
+    columns = draw(st.one_of(st.none(), st.just(whole_numbers(*limits, graph.x.shape[1]))))
     if draw(st.booleans()):
         return Threat(
             scenario="injection",
@@ -95,6 +99,7 @@ def threats(draw: object, graph: Data) -> Threat:
             injected_nodes=draw(st.integers(0, 3)),
             edges_per_injected_node=draw(st.integers(0, 4)),
             feature_range=limits,
+            columns=columns,
         )
     local = st.lists(st.integers(0, 2), min_size=len(nodes), max_size=len(nodes)).map(torch.tensor)
     return Threat(
@@ -104,7 +109,17 @@ def threats(draw: object, graph: Data) -> Threat:
         modified_nodes=draw(st.integers(0, 3)),
         local_budgets=draw(st.one_of(st.none(), local)),
         feature_range=limits,
+        columns=columns,
     )
+
+
+def whole_numbers(low: float, high: float, count: int) -> ColumnLimits:
+    """Columns of any values within the limits, in turn with such of whole numbers above the low."""
+    low, high = torch.tensor([low, high], dtype=torch.float32).tolist()
+    step = (torch.arange(count) % 2).float()
+    lows = torch.full((count,), low)
+    highs = torch.where(step > 0, (low + math.floor(high - low)), high)
+    return ColumnLimits(low=lows, high=highs, step=step)
 
 
 @settings(deadline=None)

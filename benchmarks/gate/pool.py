@@ -99,15 +99,16 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     cases = expand([""], [harness_models.dataset.name], options.difficulties, attacks)
     ids = [case.id for case in cases]
     saved = dict(np.load(options.out)) if options.out.exists() else {}
-    if saved and saved["cases"].tolist() != ids:
-        raise SystemExit(f"{options.out} has other cases; give another file")
+    metric = harness_models.metric
+    if saved and (saved["cases"].tolist() != ids or str(saved["metric"]) != metric):
+        raise SystemExit(f"{options.out} has other cases or another metric; give another file")
     with threads_for(harness_models.dataset.num_nodes):
         attacked = _Attacked(harness_models, source, cases, options.attack_seeds)
         for variant in options.variants:
             if f"after/{variant}" in saved:
                 continue
             saved |= attacked.variant(variant, options.seeds)
-            saved["cases"] = np.array(ids)
+            saved |= {"cases": np.array(ids), "metric": np.array(metric)}
             np.savez_compressed(options.out, **saved)
             before = saved[f"before/{variant}"]
             clean = round(100 * float(before[before >= 0].mean()), 1)

@@ -2,7 +2,7 @@
 
 The members of a gang are a fraud ring's accounts: who owns them may change edges that have one of
 them as an end, a few at each, and their features, or open as many new accounts, each with edges to
-a few members, and wants these members to be overlooked, nobody else.
+a few members or to one another, and wants these members to be overlooked, nobody else.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ def threat_of_gangs(graph: Data, whole: Threat, gang: Gang, where: str) -> Threa
 
     Of modification, a member has at most `gang.edges` changed edges, each of which has a member as
     an end; an edge between two members counts at both; and members' own features may change. Of
-    injection, there are as many new nodes as
-    members, each with at most `gang.edges` edges, all to members. Targets that are in no gang are
-    no targets of the threat.
+    injection, there are as many new nodes as members, each with at most `gang.edges` edges, to
+    members or to one another. Targets that are in no gang are no targets of the threat.
 
     Args:
         graph: clean, N nodes.
         whole: its targets, of which gangs are drawn, see `drawn_gangs`; its scenario, and the
-            limits of injected features.
+            limits of features.
         gang: size and budget.
         where: dataset and difficulty, for messages.
 
@@ -82,7 +81,7 @@ def _injection(graph: Data, whole: Threat, members: Tensor, gang: Gang) -> Threa
         whole,
         targets=members.to(whole.targets.device),
         injected_nodes=gang.size,
-        edges_per_injected_node=min(gang.edges, gang.size),
+        edges_per_injected_node=gang.edges,
         ends=members,
     )
 

@@ -2,8 +2,8 @@
 
 A name is `NAME(+MODIFIER)*`; a modifier is a preset or `SETTING=VALUE`, where a setting is a field
 of the attack's frozen dataclass. The modifiers `gang=SIZE`, `local=SHARE` and `budget=SHARE` belong
-to the harness and come last: every attack takes the last one, attacks on edges take all. This
-module does not import torch.
+to the harness and come last: every attack takes the last one, attacks on edges take all, those that
+inject nodes all but `local`. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def _read_gang(text: str, base: str) -> Gang:
     if not (1 <= size <= MOST_MEMBERS and 1 <= flips <= MOST_FLIPS):
         raise UsageError(
             f"attack {base}: {GANG}={text} is no gang; give the number of its members, at most "
-            f"{MOST_MEMBERS:,}, and the edges that each may change, at most {MOST_FLIPS}, as in "
+            f"{MOST_MEMBERS:,}, and the edges of each, at most {MOST_FLIPS}, as in "
             f"{GANG}=10x{FLIPS_OF_MEMBER}"
         )
     return Gang(size, flips)

@@ -38,7 +38,7 @@ def joined_parts(
 
 def _rows(of_parts: Sequence[Tensor]) -> Tensor:
     """Return all rows, float [n, d]; [0, 0] if there are none, as in a new perturbation."""
-    filled = [rows for rows in of_parts if rows.numel()]
+    filled = [rows for rows in of_parts if rows.shape[0]]
     return torch.cat(filled) if filled else Perturbation().injected_x
 
 

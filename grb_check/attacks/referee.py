@@ -62,9 +62,8 @@ def _verify_parts(perturbation: Perturbation, graph: Data, threat: Threat) -> No
     first, second = perturbation.injected_edges
     _verify_ids("injected_edges, first row", first, injected)
     _verify_ids("injected_edges, second row", second, num_nodes + injected)
-    parts = perturbation.injected_graphs
-    inner = second >= num_nodes
-    between = int((parts[first[inner]] != parts[second[inner] - num_nodes]).sum())
+    owners, inner = perturbation.injected_graphs, second >= num_nodes
+    between = int((owners[first[inner]] != owners[second[inner] - num_nodes]).sum())
     if between:
         raise BudgetError(f"injected_edges: {count(between, 'edge')} between two parts, allowed 0")
     _verify_are_targets(perturbation.modified_nodes, threat)

@@ -335,7 +335,7 @@ def _check_gang(scenario: str, base: str, name: str) -> None:
         raise UsageError(f"{label} beside {other}: each member has a budget; leave one out")
     row = BUILT_IN.get((scenario, base))
     if scenario not in (MODIFICATION, INJECTION) or base == names.WORST:
-        reason = "whose members change edges of their own, or open accounts"
+        reason = "because gangs attack after the training, each with one attack"
     elif is_targeted(scenario, base):
         reason = "because it attacks each target on its own"
     elif row is not None and row.local_budget is not None:
@@ -343,7 +343,7 @@ def _check_gang(scenario: str, base: str, name: str) -> None:
     else:
         return
     raise UsageError(
-        f"{label}, {reason}; give it to other attacks of {MODIFICATION}, as in "
+        f"{label}, {reason}; give it to other attacks of {MODIFICATION} or {INJECTION}, as in "
         f"{MODIFICATION}/prbcd+{names.GANG}=10x{names.FLIPS_OF_MEMBER}"
     )
 

@@ -169,7 +169,7 @@ class Perturbation:
         return list(self.named_tensors().values())
 
     def of_target(self, target: int) -> Perturbation:
-        """Return the flips made for the target, or part, with this index, as a perturbation."""
+        """Return the flips made for the target with this index; for a part see `parts.part_of`."""
         selected = self.flip_targets == target
         added = self.added_edges.shape[1]
         return Perturbation(
@@ -232,7 +232,7 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
         graph: clean graph of N nodes with `x` [N, d], `edge_index` [2, 2E] and `y` [N]; or graphs
             side by side, with `batch` [N] and `y` [G].
         perturbation: one that `verify` accepts for this graph, for all targets together; or that of
-            one target, see `Perturbation.of_target`.
+            one target, see `Perturbation.of_target`, or of one part, see `parts.part_of`.
 
     Returns:
         `Data` on the device of `graph`: `x` [N + n, d], `y` [N + n] (-1 for injected nodes) and
@@ -247,7 +247,9 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     """
     of_parts = perturbation.injected_graphs.numel() and "batch" not in graph
     if perturbation.flip_targets.numel() or of_parts:
-        raise ValueError("it is for single targets or parts; apply that of one, see of_target")
+        raise ValueError(
+            "it is of single targets or parts; apply that of one, see of_target, part_of"
+        )
     device, num_nodes = graph.x.device, graph.num_nodes
     x = graph.x.clone()
     x[perturbation.modified_nodes.to(device)] = _rows(perturbation.modified_x, graph.x)

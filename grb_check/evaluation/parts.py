@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.parts import joined_parts
 from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import Measurement, Method, Scores
@@ -93,7 +94,8 @@ def _notes(notes: Sequence[str], total: int) -> list[str]:
     for note in notes:
         match = _SPENT.search(note)
         if match is None:
-            others[note] += 1
+            text, held_back, _ = note.partition(HELD_BACK)  # how much differs from part to part
+            others[text + held_back] += 1
         else:
             texts = note[: match.start()], note[match.end() :]
             spent.setdefault(texts, []).append((int(match[1]), int(match[2])))

@@ -63,6 +63,15 @@ def of_accounts(targets: torch.Tensor) -> Threat:
     )
 
 
+def assert_kept_apart(found: list[Perturbation], graph: Data, threat: Threat) -> None:
+    """The referee accepts what was found for all parts, and that of each is taken from it again."""
+    whole = joined_parts(found, graph.num_nodes)
+    verify(whole, graph, threat)
+    for part, made in enumerate(found):
+        alone = part_of(whole, threat, part, graph.num_nodes)
+        assert all(map(torch.equal, alone.tensors(), made.tensors()))
+
+
 GANG_ATTACKS = [name for name in GLOBAL if takes_gangs(name)]
 every_gang_attack = pytest.mark.parametrize("name", GANG_ATTACKS)
 
@@ -123,11 +132,7 @@ def test_every_changed_edge_has_a_member_within_its_budget(name, data, seed) -> 
         assert all((pairs == member).sum() <= flips for member in part.targets)
         assert torch.isin(made.modified_nodes, part.targets).all()
         found.append(made)
-    whole = joined_parts(found, graph.num_nodes)
-    verify(whole, graph, threat)
-    for owner, made in enumerate(found):
-        alone = part_of(whole, threat, owner, graph.num_nodes)
-        assert all(map(torch.equal, alone.tensors(), made.tensors()))
+    assert_kept_apart(found, graph, threat)
 
 
 @pytest.mark.parametrize("name", INJECTION)
@@ -152,16 +157,7 @@ def test_new_accounts_of_a_gang_know_its_members_alone(name, data, seed) -> None
         ends = torch.cat([first, second[inner] - graph.num_nodes])
         assert (torch.bincount(ends, minlength=1) <= most).all()
         found.append(made)
-    whole = joined_parts(found, graph.num_nodes)
-    verify(whole, graph, threat)
-    for owner, made in enumerate(found):
-        assert all(
-            map(
-                torch.equal,
-                part_of(whole, threat, owner, graph.num_nodes).tensors(),
-                made.tensors(),
-            )
-        )
+    assert_kept_apart(found, graph, threat)
 
 
 @every_gang_attack

@@ -105,6 +105,8 @@ def run(command: str, folder: pytest.Pytester) -> tuple[int, str]:
         ("first\n...\nlast", "first\n1\n2\nlast", True),
         ("first\n...\nlast", "first\n1\n2", False),
         ("verdict pass", "verdict fail", False),
+        ("leaves 13 to 49 % of", "leaves 14 % of", True),
+        ("of 3 repeats", "of 4 repeats", False),
     ],
 )
 def test_outputs_are_the_same_but_for_figures(wanted: str, got: str, same: bool) -> None:

@@ -122,7 +122,7 @@ def test_unused_budgets_are_one_note() -> None:
     notes = [
         ("1 of 3 edge changes used: {why}",),
         ("2 of 3 edge changes used: {why}",),
-        (),
+        (f"{HELD_BACK}: 2 of 3 nodes with 1 of 3 links each",),
         ("other",),
     ]
     parts = [
@@ -131,6 +131,7 @@ def test_unused_budgets_are_one_note() -> None:
     ]
     assert result_of_parts(trial, model, parts).measurement.notes[1:] == (
         "3 of 6 edge changes used: {why} (2 of 5 gangs)",
+        f"{HELD_BACK} (1 of 5 gangs)",
         "other (2 of 5 gangs)",
     )
 

@@ -21,7 +21,7 @@ def jobs(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def steps(path: Path) -> list[dict[str, Any]]:
-    return [step for job in jobs(path).values() for step in job["steps"]]
+    return [step for job in jobs(path).values() for step in job.get("steps", [])]
 
 
 def test_there_are_workflows() -> None:

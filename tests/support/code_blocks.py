@@ -24,7 +24,8 @@ Use = Literal["file", "illustration", "python", "console", "data"]
 
 MARK = re.compile(r"<!-- (?:file: (?P<file>\S+)|(?P<illustration>illustration)) -->")
 EXIT_CODE = re.compile(r"\s# exit (\d+)$")
-FIGURE = re.compile(r"[-+]?\d+\.\d+(?:e[-+]\d+)?")
+# Also of percentages, which another processor rounds to the next: `13 to 49 %`, `72 and 33 %`.
+FIGURE = re.compile(r"[-+]?\d+\.\d+(?:e[-+]\d+)?|\d+(?: (?:to|and) \d+)* %")
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ class DegreeDetector(nn.Module):
         Args:
             x: float [num_nodes, f], of which only the number of nodes counts.
             edge_index: int64 [2, e], both directions of each edge.
-            edge_weight: float [e]; 1 without.
+            edge_weight: float [e]; 1 without. A sum below 0 counts as 0.
         """
         weight = x.new_ones(edge_index.shape[1]) if edge_weight is None else edge_weight
         degree = scatter(weight, edge_index[1], dim=0, dim_size=x.shape[0])
-        logits: Tensor = self.linear(degree.log1p()[:, None])
+        logits: Tensor = self.linear(degree.clamp(min=0).log1p()[:, None])
         return logits
 
 
