@@ -19,7 +19,7 @@ from grb_check.ranking.boards.board import Board, not_measured
 from grb_check.ranking.boards.files import FOLDER, read_board
 from grb_check.ranking.boards.published_board import published_board, published_datasets
 from grb_check.reports.plain import columns
-from grb_check.settings.pytest_options import LIST_FLAG
+from grb_check.settings.pytest_options import LIST_FLAG, LISTS
 from grb_check.settings.registered_names import RegisteredNames, RegisteredTarget
 
 
@@ -27,13 +27,15 @@ def listing(what: str, places: Callable[[], Places], names: RegisteredNames) -> 
     """Return the lines of one list.
 
     Args:
-        what: one of `LISTS`.
+        what: one of `LISTS`; empty for these themselves.
         places: returns where datasets and leaderboards are.
         names: that plugins registered.
 
     Raises:
         UsageError: there is no such list, or a folder is not a directory.
     """
+    if not what:
+        return columns([(f"{LIST_FLAG}={name}", about) for name, about in LISTS.items()])
     lists: dict[str, Callable[[], list[str]]] = {
         "models": lambda: [*model_lines(), *_registered(names.models)],
         "attacks": lambda: [*attack_lines(), *_registered(names.attacks)],

@@ -23,7 +23,13 @@ from grb_check.settings.options import (
 
 JUNIT_PROPERTIES: Final = "grb_junit_properties"
 LIST_FLAG: Final = "--grb-list"
-LISTS: Final = ("models", "attacks", "datasets", "suites", "leaderboards")
+LISTS: Final = {
+    "models": "reference models, defences and contrastive encoders",
+    "attacks": "attacks, their settings, and the modifiers of their names",
+    "datasets": "datasets, their sizes, and where they are looked for",
+    "suites": "suites of cases",
+    "leaderboards": "leaderboards, and the reference models that they lack",
+}
 
 
 def register(parser: pytest.Parser) -> None:
@@ -57,8 +63,10 @@ def register(parser: pytest.Parser) -> None:
     )
     group.addoption(
         LIST_FLAG,
+        nargs="?",
+        const="",
         metavar="|".join(LISTS),
-        help="list what is available and run nothing",
+        help="list what is available and run nothing; without a value, what can be listed",
     )
 
 

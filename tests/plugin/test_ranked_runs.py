@@ -116,6 +116,7 @@ def test_wrong_ranks_are_usage_errors(
         ("datasets", ["synthetic-cora * bundled", "looked in */home"]),
         ("suites", ["suite *difficulties *", "smoke * 3 * 3  synthetic-cora"]),
         ("leaderboards", ["published *grb-cora *10 *", "zoo *tiny * 2 * 1  injection/rnd*"]),
+        ("", ["--grb-list=models * reference models*", "--grb-list=leaderboards *"]),
     ],
 )
 def test_lists_are_printed_and_nothing_runs(
@@ -123,7 +124,7 @@ def test_lists_are_printed_and_nothing_runs(
 ) -> None:
     """Without a model and without tests, whatever the other options."""
     ranked.makeini("[pytest]\ngrb_model = nowhere:build")
-    result = ranked.runpytest(f"--grb-list={what}")
+    result = ranked.runpytest(f"--grb-list={what}" if what else "--grb-list")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(lines)
     result.stdout.no_fnmatch_line("*test session starts*")
