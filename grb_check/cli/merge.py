@@ -251,6 +251,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="merge parts of other code, versions or weights too, and say so in every report",
     )
     parser.add_argument(
+        "--missing",
+        action="store_true",
+        help="print an argument of pytest for each part that is missing or lost cases, and judge "
+        "nothing",
+    )
+    parser.add_argument(
         "--update-baseline", action="store_true", help="write the whole run to that file"
     )
 
@@ -259,6 +265,9 @@ def run(options: argparse.Namespace) -> int:
     """Put the parts together, write the reports and return an exit code of pytest."""
     paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
     parts = [PartRecord(name=name, record=read(expanded(name))) for name in options.parts]
+    if options.missing:
+        say(*(f"--grb-shard={part}" for part in shards.unfinished(parts)))
+        return ExitStatus.OK
     path = named_paths("--", {"baseline": options.baseline}).get("baseline")
     baseline = read_baseline(parts, path, update=options.update_baseline)
     check_all("--", paths, baseline)

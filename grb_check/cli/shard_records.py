@@ -106,6 +106,26 @@ def absent(parts: Sequence[PartRecord]) -> list[str]:
     return [f"{index}/{number}" for index in range(1, number + 1) if index not in given]
 
 
+def unfinished(parts: Sequence[PartRecord]) -> list[str]:
+    """Return the parts that were not given, or that lost cases, as `3/4`.
+
+    Raises:
+        UsageError: they are not of one run, or one is no shard.
+    """
+    check_alike(parts)
+    lacking = set(absent(parts))
+    for part in parts:
+        shard = part.record.shard
+        if shard is None:
+            raise UsageError(
+                f"{part.name} is of a whole run; --missing is for parts that --grb-shard=I/N made, "
+                f"and a run goes on with --grb-resume"
+            )
+        if part.record.missing:
+            lacking.add(f"{shard.index}/{shard.count}")
+    return sorted(lacking, key=lambda part: int(part.partition("/")[0]))
+
+
 def joined_environment(parts: Sequence[PartRecord]) -> dict[str, str]:
     """Return the versions; all of them if parts differ."""
     seen: dict[str, dict[str, None]] = {}

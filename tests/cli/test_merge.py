@@ -162,6 +162,24 @@ def test_a_case_without_a_verdict_in_any_part_is_missing() -> None:
     assert whole.absent == ["2/3"]
 
 
+def test_what_is_missing_is_an_argument_for_each_part(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of twelve the second was not given, and the eleventh lost a case; nothing is judged."""
+    given = parts(12)
+    given[10] = replace(given[10], record=part(Shard(11, 12), lost=1))
+    del given[1]
+    assert main(["merge", *written(given), "--missing"]) == 0
+    assert capsys.readouterr().out.split() == ["--grb-shard=2/12", "--grb-shard=11/12"]
+    assert main(["merge", *written(parts(2)), "--missing"]) == 0
+    assert not capsys.readouterr().out.split()
+
+
+def test_a_whole_run_has_no_missing_parts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", *written([PartRecord(name="run.json", record=part(None))]), "--missing"])
+    assert "run.json is of a whole run" in capsys.readouterr().err
+
+
 def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def change(record: dict[str, Any]) -> None:
         for key in path[:-1]:
