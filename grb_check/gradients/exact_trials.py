@@ -16,7 +16,7 @@ from torch_geometric.utils import k_hop_subgraph
 
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE, ROUNDING, WholeTrials
-from grb_check.attacks.protocol import Basis, ExactTrials
+from grb_check.attacks.protocol import Basis, ExactTrials, FlipSets
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import DeltaTrials
 from grb_check.gradients.layer_calls import flat, layers_of
@@ -26,6 +26,7 @@ from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.receptive_field import is_row_wise
 
+TRIED_ALONE: Final = 64  # flips, for which the rows have to give what the module does
 ROUNDING_ON_ROWS: Final = 1e-3  # ten times the error that a trial lets pass
 
 
@@ -66,11 +67,37 @@ def exact_trials(
     if _ignores_edges(adapter, x, edge_index):  # no flip can change anything
         return ExactTrials(plain, ~every, "proven", ROUNDING)
     trials = deltas or _row_trials(adapter, x, edge_index, targets, finish)
-    if trials is None:
+    flips = _some_flips(edge_index, num_nodes, targets)
+    if trials is None or not agree_with_module(
+        trials, adapter, x, edge_index, targets, finish, flips
+    ):
         raise ModelError(_unknown_reach(adapter))
     near, _, _, _ = k_hop_subgraph(targets, trials.hops, edge_index, num_nodes=num_nodes)
     is_near = torch.zeros_like(every).index_fill(0, near, True)
     return ExactTrials(trials, is_near, basis, ROUNDING_ON_ROWS)
+
+
+def _some_flips(edge_index: Tensor, num_nodes: int, targets: Tensor) -> FlipSets:
+    """Return single flips as candidates: of all pairs, if there are few, or half of them edges.
+
+    A search that is to prove something tries more of them than one that attacks (`TRIED`): degrees
+    of few nodes can hide a layer that treats them in another way.
+    """
+    if num_nodes * (num_nodes - 1) // 2 <= TRIED_ALONE:
+        pairs = torch.combinations(torch.arange(num_nodes, device=edge_index.device)).T
+    else:
+        generator = torch.Generator().manual_seed(0)
+        ends = torch.randint(num_nodes, (2, TRIED_ALONE // 2), generator=generator)
+        drawn = torch.randint(targets.numel(), (TRIED_ALONE // 2,), generator=generator)
+        ends = ends.to(edge_index.device)
+        ends[0] = targets[drawn.to(targets.device)]
+        edges = edge_index[:, torch.isin(edge_index[0], targets)]
+        most = max(1, edges.shape[1])
+        some = torch.randint(most, (min(edges.shape[1], TRIED_ALONE // 2),), generator=generator)
+        pairs = torch.cat([ends, edges[:, some.to(edges.device)]], dim=1)
+        pairs = torch.unique(pairs[:, pairs[0] != pairs[1]].sort(dim=0).values, dim=1)
+    count = pairs.shape[1]
+    return FlipSets(pairs, torch.arange(count, device=pairs.device), count)
 
 
 def _row_trials(

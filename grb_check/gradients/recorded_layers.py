@@ -227,15 +227,27 @@ def agree_with_module(
     edge_index: Tensor,
     targets: Tensor,
     finish: Callable[[Tensor, int], Tensor],
+    flip_sets: FlipSets | None = None,
 ) -> bool:
-    """Return whether the logits are those of the module, on the graph and for some candidates."""
+    """Return whether the logits are those of the module, on the graph and for some candidates.
+
+    Args:
+        trials: of the targets.
+        adapter: of the module.
+        x: float [N, d].
+        edge_index: int64 [2, 2E].
+        targets: int64 [t].
+        finish: from the module's output for so many rows to logits.
+        flip_sets: the candidates; some random ones without.
+    """
 
     def own_logits(edges: Tensor) -> Tensor:
         with torch.no_grad():
             return finish(adapter(x, edges), num_nodes)[targets]
 
     num_nodes = x.shape[0]
-    flip_sets = _some_flip_sets(edge_index, num_nodes, targets)
+    if flip_sets is None:
+        flip_sets = _some_flip_sets(edge_index, num_nodes, targets)
     changed = trials.tried(flip_sets)
     outputs, expected = [trials.logits()], [own_logits(edge_index)]
     for candidate in range(flip_sets.count):

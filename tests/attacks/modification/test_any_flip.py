@@ -86,6 +86,17 @@ def test_every_verdict_is_that_of_calling_the_model_for_each_flip(
             ] == [True] * graph.num_nodes
 
 
+def test_rows_that_are_right_for_some_flips_alone_are_not_used() -> None:
+    """On this path a flip "found" for a target left its class as it was."""
+    torch.manual_seed(0)
+    model = victim(Two(LAYERS["arma"]))
+    graph = graph_of(torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]]), 3, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact_trials, "MOST_WHOLE", 0)
+        with pytest.raises(ModelError, match="is not known"):
+            verdicts_by(model, graph)
+
+
 # Whose reach is not found out; each has a reason of its own.
 UNKNOWN = {
     "arma": "divides by the senders' degrees, beside what has a closed form",
