@@ -88,8 +88,10 @@ package: $(VENV)/.ready
 		--grb-repeats=1 --grb-difficulty=easy --grb-attack=injection/rnd --grb-max-drop=0.9
 
 # Every warning is an error: a broken link, an option that no page has, a missing docstring.
+# Pages that say what the code says have to be those that it writes.
 docs: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python docs/from_code --check
 	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --quiet \
 		docs docs/_build/html
 

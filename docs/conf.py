@@ -19,13 +19,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
-    "tables_from_code",
     "public_docstrings",
 ]
-exclude_patterns = ["_build", "extensions"]
+exclude_patterns = ["_build", "extensions", "from_code"]
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_block", "deflist"]
+myst_enable_extensions = ["attrs_block", "deflist", "dollarmath"]
 
 smartquotes = False  # or options lose a hyphen
 

@@ -65,8 +65,8 @@ class InjectionAgia:
         iterations: maximum number of sign steps, before and after the exchange.
         patience: stop after that many steps without a gain, the exchange after ten times as many;
             None takes all steps. (our choice)
-        harmony: see `feature_search.FeatureSearchSettings`, as objective, surrogates and knowledge.
-            (the paper attacks with and without)
+        objective, harmony, surrogates, knowledge: see `feature_search.FeatureSearchSettings`. (the
+            paper attacks with harmony and without)
     """
 
     exchanges: int = 600

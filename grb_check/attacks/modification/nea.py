@@ -45,9 +45,10 @@ class ModificationNea:
 
     Only the `eigenpairs` largest eigenpairs after the trivial ones are computed, see
     `spectra.leading_spectrum`, and K counts from there; for the other, small eigenvalues,
-    f(\lambda)^2 is approximated by its first term \lambda^2, whose sum over the whole spectrum
-    changes by an exact formula. (Our choice: on Cora, GCNs keep 82.2 % of 85.6 % under 263 such
-    flips, 83.6 % with the whole spectrum, 84.3 % with the 128 largest eigenpairs alone.)
+    :math:`f(\lambda)^2` is approximated by its first term :math:`\lambda^2`, whose sum over the
+    whole spectrum changes by an exact formula. (Our choice: on Cora, GCNs keep 82.2 % of 85.6 %
+    under 263 such flips, 83.6 % with the whole spectrum, 84.3 % with the 128 largest eigenpairs
+    alone.)
 
     The sign is the paper's. Lowering the loss instead, with the whole spectrum, leaves 81.6 %: it
     joins distant parts of the graph, as STACK does, but is a different attack.

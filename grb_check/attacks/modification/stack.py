@@ -29,8 +29,8 @@ class ModificationStack:
 
     `Blindfolded Attackers Still Threatening: Strict Black-Box Adversarial Attacks on Graphs
     <https://arxiv.org/abs/2012.06757>`_ (Xu et al. 2022). Any model filters with A + I and powers
-    of D; the attack maximises the change of the filter S = D^{-1/2} (A + I) D^{-1/2} through a
-    lower bound in terms of the spectrum:
+    of D; the attack maximises the change of the filter :math:`S = D^{-1/2} (A + I) D^{-1/2}`
+    through a lower bound in terms of the spectrum:
 
     .. math:: \lVert S' - S \rVert_F \ge
         \left| \sqrt{\textstyle\sum_p \lambda_p'^2} - \sqrt{\textstyle\sum_p \lambda_p^2} \right|.
