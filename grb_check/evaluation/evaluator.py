@@ -78,6 +78,10 @@ class Evaluator:
             cache.victims.build(subject, 0)
         return cache.harness.fingerprint
 
+    def fingerprint(self, source: datasets.Source) -> str:
+        """Return the fingerprint of a dataset, loaded at its first use."""
+        return self._cache(source).harness.fingerprint
+
     def why_metric(self, source: datasets.Source) -> str:
         """Return what figures of a dataset are of, and why, see `metric.why_metric`."""
         return why_metric(self.dataset(source), source.places.metric)

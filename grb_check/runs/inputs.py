@@ -13,6 +13,7 @@ from pathlib import Path
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
+from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import Baseline, open_baseline
 from grb_check.ranking.comparison_models import Boards, boards_for
 from grb_check.settings.options import DEFAULT
@@ -118,10 +119,12 @@ def boards_of(settings: Settings, cases: Sequence[Case]) -> Boards:
 
 def with_digests(settings: RunSettings, registry: AttackRegistry) -> RunSettings:
     """Return settings with the digests of the files of all that is the user's, and its attacks."""
+    named, elsewhere = targets(settings, registry), bool(settings.execution.executor)
     execution = replace(
         settings.execution,
         user_attacks=registry.named,
-        digests={target: sources_digest(target) for target in targets(settings, registry)},
+        digests={target: sources_digest(target) for target in [*named, *["grb_check"] * elsewhere]},
+        versions=versions() if elsewhere else {},
     )
     return replace(settings, execution=execution)
 
@@ -142,7 +145,7 @@ def recorded_durations(inputs: Inputs) -> tuple[Mapping[str, float], Path | None
         Nothing if the run is not divided, or no baseline has durations.
     """
     execution, baseline = inputs.settings.execution, inputs.baseline
-    divided = execution.shard is not None or execution.jobs is not None
+    divided = execution.shard is not None or execution.elsewhere
     if divided and baseline is not None and baseline.entries:
         entries = baseline.entries.items()
         return {key: entry.seconds / entry.repeats for key, entry in entries}, baseline.path

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from grb_check.cases.case import Case
@@ -22,6 +23,8 @@ from grb_check.runs.steps import Checked
 from grb_check.runs.tasks import Answer, ModelOnDataset, Step, Task
 from grb_check.runs.workers.calls import Calls, Pending
 from grb_check.settings.settings import RunSettings
+from grb_check.store.place import open_store
+from grb_check.store.store import Store
 
 _WAKE: Final = 0.2  # seconds between two looks at a future, so that Ctrl-C is noticed
 UNTRAINED: Final = 1_000_000  # a repeat beyond all of a run
@@ -79,6 +82,7 @@ class Measuring:
         self._warn = warn or _give
         self._pending: dict[tuple[Case, int], Pending] = {}
         self._warned: set[tuple[str, str]] = set()
+        self._fingerprints: dict[str, str] = {}  # of the datasets that were checked
         self._remaining = Remaining({})
 
     def check(self, cases: Iterable[Case], repeats: int) -> dict[Case, Checked]:
@@ -104,7 +108,9 @@ class Measuring:
         with self._cleared():
             for (first, *_), call in zip(groups, calls, strict=True):
                 try:
-                    result |= self._wait(call).values
+                    found: Mapping[Case, Checked] = self._wait(call).values
+                    self._fingerprints |= {c.dataset: f.fingerprint for c, f in found.items()}
+                    result |= found
                 except GrbCheckError as error:
                     refused[first.model, first.dataset] = error
         if {model for model, _ in refused} == {case.model for case in attacks} and refused:
@@ -246,6 +252,11 @@ class Measuring:
         begun = "no task is done yet" if self._pending else "checking models and data"
         return self.left or begun
 
+    @cached_property
+    def _store(self) -> Store:
+        """The store of this machine, which workers may not share."""
+        return open_store(self.settings.execution.store)
+
     def close(self) -> None:
         """End all work, and release the workers."""
         self.calls.close()
@@ -270,6 +281,7 @@ class Measuring:
             cases=cases,
             seed=seed,
             repeats=repeats,
+            fingerprint=self._fingerprints.get(cases[0].dataset, ""),
         )
 
     def _submit(self, cases: tuple[Case, ...], seed: int, repeats: int) -> Pending:
@@ -290,6 +302,8 @@ class Measuring:
         self._remaining.book(answer.values)
         if self._terminal is not None and not self.calls.width:
             self._terminal.log(self.progress)
+        for key, content in answer.perturbations.items():
+            self._store.add_perturbation(key, content)
         self.devices[answer.device] = None
         if answer.environment not in self.environments:
             self.environments.append(answer.environment)

@@ -6,15 +6,20 @@ torch is imported when the first task runs, not with this module: a worker choos
 from __future__ import annotations
 
 import os
+import platform
+import signal
+import threading
 import traceback
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
 from grb_check.errors import GrbCheckError, UsageError
+from grb_check.files.versions import versions
 from grb_check.runs.resume import FinishedMeasurements
 from grb_check.store.place import open_store
 from grb_check.user_code.factories import quiet_imports
@@ -28,6 +33,12 @@ from grb_check.runs.tasks import Answer, ModelOnDataset, Task
 from grb_check.settings.settings import Execution, RunSettings
 
 _STATE: Final[dict[str, Process]] = {}  # of a worker, by its settings; at most one
+# Settings of torch and the global random states belong to the process.
+_ONE_AT_A_TIME: Final = threading.Lock()
+
+
+class UnexpectedError(RuntimeError):
+    """An error in a worker that is no `GrbCheckError`, with its traceback as text."""
 
 
 class Process:
@@ -59,7 +70,8 @@ class Process:
 
         execution = settings.execution
         registry = _named_attacks(execution) if attacks is None else attacks
-        store = open_store(execution.store)
+        self._made: dict[str, bytes] | None = {} if execution.executor else None
+        store = open_store(execution.store, self._made)
         self.evaluator: Evaluator = Evaluator(
             store=store,
             device=settings.device,
@@ -82,10 +94,13 @@ class Process:
 
     def answer(self, task: Task) -> Answer:
         """Run a task."""
+        made = {} if self._made is None else self._made
+        made.clear()
         return Answer(
             values=dict(task.step(self, task)),
             device=str(self.evaluator.device),
             environment=self.evaluator.environment,
+            perturbations=dict(made),
         )
 
 
@@ -102,10 +117,15 @@ def _named_attacks(execution: Execution) -> AttackRegistry:
 def run_task(task: Task) -> Answer:
     """Run a task in a worker: what `Process.answer` returns, fit to be sent.
 
+    A worker with several threads runs its tasks one after another.
+
     Raises:
         MemoryError: there was not enough memory, on the device or in the process.
     """
-    with warnings.catch_warnings(record=True) as caught:
+    if parent_process() is not None:
+        with suppress(ValueError):  # in a thread, which gets no signals
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that was started
+    with _ONE_AT_A_TIME, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         warnings.simplefilter("ignore", DeprecationWarning)  # of other packages; nobody can act
         warnings.simplefilter("ignore", FutureWarning)
@@ -122,6 +142,7 @@ def run_task(task: Task) -> Answer:
         device=answer.device,
         environment=answer.environment,
         warnings=tuple(texts),
+        perturbations=answer.perturbations,
     )
 
 
@@ -135,20 +156,27 @@ def _process(settings: RunSettings) -> Process:
 
 
 def _refuse_others(settings: RunSettings) -> None:
-    """Refuse to measure with other sources than those that the run began with.
+    """Refuse to measure with other versions or sources than those that the run began with.
 
     Raises:
-        UsageError: names what has changed.
+        UsageError: names what differs.
     """
-    changed = [
-        name
-        for name, digest in settings.execution.digests.items()
+    execution, here = settings.execution, versions() if settings.execution.versions else {}
+    others = [
+        f"{name} is {here.get(name, 'missing')} there and {version} here"
+        for name, version in execution.versions.items()
+        if here.get(name) != version
+    ]
+    others += [
+        f"files of {name} are others there"
+        for name, digest in execution.digests.items()
         if imported_digest(name) != digest
     ]
-    if changed:
+    if others:
         raise UsageError(
-            f"files of {', '.join(changed)} have changed since process {os.getpid()} imported "
-            f"them; run it again (in a notebook, after a restart of the kernel)"
+            f"process {os.getpid()} of {platform.node()} would not measure what the run began "
+            f"with: {'; '.join(others)}; install the same there, and restart what has imported "
+            f"older files (in a notebook, the kernel)"
         )
 
 
@@ -173,7 +201,7 @@ def _fit(error: Exception) -> Exception:
         return MemoryError(str(error))
     if isinstance(error, GrbCheckError):
         return error
-    return RuntimeError(f"in a worker:\n{''.join(traceback.format_exception(error))}")
+    return UnexpectedError(f"in a worker:\n{''.join(traceback.format_exception(error))}")
 
 
 def _lacks_memory(error: BaseException | None) -> bool:

@@ -61,6 +61,7 @@ class Task:
         seed: of the repeat, from 0.
         repeats: number of repeats of the run, for the progress.
         given: for each case what the step needs besides.
+        fingerprint: of the dataset; empty for any.
     """
 
     step: Step
@@ -70,6 +71,7 @@ class Task:
     seed: int
     repeats: int
     given: Mapping[Case, Any] = field(default_factory=dict)
+    fingerprint: str = ""
 
     @property
     def victim(self) -> Victim:
@@ -86,9 +88,11 @@ class Answer:
         device: that was used.
         environment: everything else that figures depend on, see `measured_with`.
         warnings: class, text, file and line of each warning in a worker.
+        perturbations: files that a worker of an executor has added to its store, by key.
     """
 
     values: Mapping[Case, Any]
     device: str
     environment: Mapping[str, str]
     warnings: tuple[tuple[str, str, str, int], ...] = ()
+    perturbations: Mapping[str, bytes] = field(default_factory=dict)

@@ -61,10 +61,11 @@ class Run:
         Raises:
             UsageError, DataError, ModelError: see `CaseRunner.check`.
         """
-        if self.plan.settings.execution.jobs is not None and is_controller(self._config):
+        if self.plan.settings.execution.elsewhere and is_controller(self._config):
+            option = "--grb-executor" if self.plan.settings.execution.executor else "--grb-jobs"
             raise UsageError(
-                "--grb-jobs measures in processes of its own, and so do the workers of "
-                "pytest-xdist: leave -n away, or give -n 0"
+                f"{option} measures in processes of its own, and so do the workers of "
+                f"pytest-xdist: leave -n away, or give -n 0"
             )
         if is_worker(self._config) or self._config.option.collectonly:
             return

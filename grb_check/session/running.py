@@ -82,7 +82,7 @@ class CaseRunner:
         """
         self.progress_writer = progress_writer(self._config)  # nothing is captured yet
         settings = self.plan.settings
-        if settings.execution.jobs is not None:
+        if settings.execution.elsewhere:
             calls = calls_for(self._settings, settings.repeats * len(self.plan.cases.part))
             self._remote = Measuring(calls, self._settings, self._on_dataset, self.progress_writer)
         with quiet_imports(), captured(self._config):

@@ -338,16 +338,25 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "--grb-jobs",
         "N|auto",
         "measure in N processes of this machine; auto: one for each GPU, or else for "
-        "each core (default: in pytest's own process)",
+        "each core (default: in pytest's own process); with --grb-executor, N tasks at a time",
         tags=("of attacks", "place", "python"),
         parse=parsers.jobs,
         section="where",
     ),
     Option(
+        "--grb-executor",
+        "PKG.MODULE:FUNCTION",
+        "measure in the workers of the concurrent.futures.Executor that this function makes, as "
+        "of Dask or MPI, see docs/how-to/executors.md",
+        tags=("of attacks", "place", "python"),
+        parse=parsers.import_path,
+        section="where",
+    ),
+    Option(
         "--grb-timeout",
         "SECONDS",
-        "end a task of --grb-jobs, all attacks on one trained model, that takes longer: its "
-        "cases are lost (default: none)",
+        "end a task of --grb-jobs or --grb-executor, all attacks on one trained model, that takes "
+        "longer: its cases are lost (default: none)",
         type="float",
         tags=("of attacks", "place", "python"),
         parse=parsers.seconds,

@@ -182,6 +182,11 @@ def jobs(raw: RawValues, dest: str) -> int | None:
     return number
 
 
+def import_path(raw: RawValues, dest: str) -> str:
+    """Return `pkg.module:attr`, not imported; empty if it is not given."""
+    return str(raw.one(dest) or "").strip()
+
+
 def seconds(raw: RawValues, dest: str) -> float | None:
     """Return a number of seconds above 0; None if none is given."""
     given = raw.one(dest)

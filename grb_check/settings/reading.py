@@ -140,15 +140,11 @@ def _datasets(
 def _execution(
     raw: RawValues, values: Mapping[str, Any], names: RegisteredNames, registry: AttackRegistry
 ) -> Execution:
-    if values["grb_timeout"] is not None and values["grb_jobs"] is None:
-        raise UsageError(
-            f"{raw.name('grb_timeout')} ends a task of a worker process, and this process measures "
-            f"by itself; give --grb-jobs=1 or more as well, or no timeout"
-        )
     outputs = {kind: path for kind in KINDS if (path := values[f"grb_{kind}"])}
-    return Execution(
+    execution = Execution(
         store=values["grb_store"],
         jobs=values["grb_jobs"],
+        executor=values["grb_executor"],
         timeout=values["grb_timeout"],
         resume=values["grb_resume"],
         shard=values["grb_shard"],
@@ -159,3 +155,9 @@ def _execution(
         registered_datasets=names.dataset_texts,
         registered_attacks=registry.registered,
     )
+    if execution.timeout is not None and not execution.elsewhere:
+        raise UsageError(
+            f"{raw.name('grb_timeout')} ends a task of a worker process, and this process measures "
+            f"by itself; give --grb-jobs=1 or more as well, or no timeout"
+        )
+    return execution

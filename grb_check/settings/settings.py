@@ -71,6 +71,7 @@ class Execution:
     Attributes:
         store: of perturbations and of finished measurements; None for none.
         jobs: processes of this machine; 0 for as many as it has room for; None for this one.
+        executor: import path of a function that makes the executor; empty for none.
         timeout: seconds of a task in another process; None for any number.
         resume: whether measurements are taken from the store without a training.
         files: digest of all files that models may depend on; empty for those that they import.
@@ -82,11 +83,14 @@ class Execution:
         registered_datasets: name -> NAME=TARGET of plugins' datasets.
         registered_attacks: name, import path and plugin of plugins' attacks.
         user_attacks: users' attacks, by the names that they were given.
-        digests: import path -> digest of the files of all that is the user's, when the run began.
+        digests: import path -> digest of the files of all that is the user's, when the run began;
+            with an executor, also of grb_check's own.
+        versions: that workers of an executor must have, by name.
     """
 
     store: StorePlace | None = None
     jobs: int | None = None
+    executor: str = ""
     timeout: float | None = None
     resume: bool = False
     files: str = ""
@@ -99,6 +103,12 @@ class Execution:
     registered_attacks: tuple[tuple[str, str, str], ...] = ()
     user_attacks: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether other processes measure, and not the one that judges and reports."""
+        return self.jobs is not None or bool(self.executor)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

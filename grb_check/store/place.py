@@ -31,14 +31,18 @@ class StorePlace:
         return f"{self.location}{READ_ONLY}" if self.read_only else self.location
 
 
-def open_store(place: StorePlace | None) -> Store:
+def open_store(place: StorePlace | None, made: dict[str, bytes] | None = None) -> Store:
     """Return the store at a place; one that stores nothing for None.
 
     A store remembers that it failed, and says so once: a process opens it once in a run.
+
+    Args:
+        place: of its folder.
+        made: takes the files of perturbations that are saved, by key; None for nothing.
     """
     if place is None:
         return Store(None)
-    return Store(Path(place.location), read_only=place.read_only)
+    return Store(Path(place.location), read_only=place.read_only, made=made)
 
 
 def place_of(given: str | Path, name: str) -> StorePlace:

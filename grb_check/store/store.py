@@ -48,10 +48,18 @@ class Store:
         folder: made at the first write; None stores nothing.
         read_only: whether files of the folder are only read: new results are not stored, files that
             cannot be used stay, and nothing is locked.
+        made: takes the files of perturbations that are saved, by key; None for nothing.
     """
 
-    def __init__(self, folder: Path | None, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        read_only: bool = False,
+        made: dict[str, bytes] | None = None,
+    ) -> None:
         self.folder = folder
+        self._made = made
         self._writes = folder is not None and not read_only
         self._warned = False
 
@@ -81,8 +89,19 @@ class Store:
 
     def save_perturbation(self, key: str, perturbation: Perturbation) -> None:
         """Store a perturbation."""
+        if self._made is None and not self._writes:
+            return
         arrays = {name: tensor.numpy() for name, tensor in perturbation.named_tensors().items()}
-        self._save(key, "perturbation", arrays, perturbation.notes)
+        content = _encode(key, "perturbation", arrays, perturbation.notes)
+        if self._made is not None:
+            self._made[key] = content
+        self._write(key, content)
+
+    def add_perturbation(self, key: str, content: bytes) -> None:
+        """Store the file of a perturbation of another store, unless there is one."""
+        path = self._path(key)
+        if path is not None and not path.exists():
+            self._write(key, content)
 
     def load_arrays(self, key: str) -> dict[str, np.ndarray[Any, Any]] | None:
         """Return the arrays under this key, if any."""
@@ -154,10 +173,13 @@ class Store:
             return None
 
     def _save(self, key: str, kind: Kind, arrays: Arrays, notes: tuple[str, ...]) -> None:
+        if self._writes:
+            self._write(key, _encode(key, kind, arrays, notes))
+
+    def _write(self, key: str, content: bytes) -> None:
         path = self._path(key)
         if path is None or not self._writes:
             return
-        content = _encode(key, kind, arrays, notes)
         try:
             self._prepare()
             path.parent.mkdir(exist_ok=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from grb_check import datasets
 from grb_check.cases.case import Case
-from grb_check.errors import ModelError, UsageError
+from grb_check.errors import DataError, ModelError, UsageError
+from grb_check.files.versions import versions
 from grb_check.runs import process, steps
 from grb_check.runs.process import run_task
 from grb_check.runs.tasks import ModelOnDataset, Step, Task
@@ -42,8 +44,35 @@ def test_a_task_finds_its_dataset_again_in_another_process() -> None:
 def test_files_that_changed_since_the_run_began_are_refused() -> None:
     """By name, before anything is measured."""
     digests = {"grb_check.models:gcn": "ab12", "no_such_module:build": "cd34"}
-    with pytest.raises(UsageError, match=r"files of grb_check.models:gcn, no_such_module:build "):
+    with pytest.raises(UsageError) as raised:
         run_task(task(execution=Execution(digests=digests)))
+    for name in digests:
+        assert f"files of {name} are others there" in str(raised.value)
+
+
+def test_workers_with_other_versions_are_refused() -> None:
+    """With both sides; the same versions are not."""
+    assert run_task(task(_nothing, execution=Execution(versions=versions()))).values == {}
+    other = {**versions(), "torch": "1.0", "a-library": "2.0"}
+    with pytest.raises(UsageError) as raised:
+        run_task(task(_nothing, execution=Execution(versions=other)))
+    text = str(raised.value)
+    assert f"torch is {versions()['torch']} there and 1.0 here" in text
+    assert "a-library is missing there and 2.0 here" in text
+    assert "numpy" not in text
+
+
+def test_a_worker_with_other_data_is_refused() -> None:
+    """A machine may have another file of the same name."""
+    fingerprint = run_task(task()).values[CASE].fingerprint
+    given = replace(task(steps.measure), cases=())
+    assert run_task(replace(given, fingerprint=fingerprint)).values == {}
+    with pytest.raises(DataError, match=r"dataset synthetic-cora: .* has other data"):
+        run_task(replace(given, fingerprint="ab12"))
+
+
+def _nothing(process: process.Process, _: Task) -> Any:
+    yield from ()
 
 
 def _one_case_fails(process: process.Process, _: Task) -> Any:

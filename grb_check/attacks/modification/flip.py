@@ -120,10 +120,10 @@ class ModificationFlip:
 
     Ties are broken at random. With 263 flips on Cora, GCNs keep on average, of 85.6 %:
 
-    * by degree, ascending: 81.4 with half additions, 82.7 with deletions alone, 82.9 with additions;
+    * by degree, ascending: 81.4 with half additions, 82.7 with deletions, 82.9 with additions;
     * by eigenvector: 82.4, 83.1, 83.0;
     * by betweenness: 82.1, 84.0, 83.0;
-    * by degree, descending, deletions alone, as GRB's code does: 84.5.
+    * by degree, descending, with deletions, as GRB's code does: 84.5.
 
     Args:
         centrality: `degree`, `eigenvector` or `betweenness` (from sampled sources).

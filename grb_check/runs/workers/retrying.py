@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from grb_check.errors import GrbCheckError, LostError, one_line
-from grb_check.runs.process import run_task
+from grb_check.runs.process import UnexpectedError, run_task
 from grb_check.runs.tasks import Answer, Task
 from grb_check.runs.workers.calls import Workers
 
@@ -23,12 +23,23 @@ _LOOK: Final = 0.5  # seconds between two looks at the clock, if tasks have a ti
 
 
 def breaks_all(error: BaseException) -> bool:
-    """Return whether the executor is broken, and has to be started again."""
+    """Return whether the executor is broken, and has to be started again.
+
+    Dask cancels all tasks when the connection to its scheduler is lost.
+    """
     kinds = {
         (error_type.__module__.partition(".")[0], error_type.__name__)
         for error_type in type(error).__mro__
     }
     return isinstance(error, (BrokenExecutor, CancelledError)) or _BROKEN in kinds
+
+
+def of_the_task(error: BaseException) -> bool:
+    """Return whether an error is what `run_task` raised, and not what an executor says of a loss.
+
+    Executors have classes of their own for a worker that died.
+    """
+    return isinstance(error, (GrbCheckError, UnexpectedError)) and not isinstance(error, LostError)
 
 
 @dataclass(eq=False)
@@ -45,9 +56,11 @@ class _Job:
 class Retrying:
     """Gives tasks to workers in order, as many at a time as they have room for.
 
-    If a worker died, or there was not enough memory, nobody knows which task is to blame: all
-    workers are started again, and each of these tasks is run again alone, after all others. One
-    that takes longer than it may is lost at once, and the workers are started again.
+    A task that was lost with its worker while others go on is run once more. If all workers broke
+    down together, as processes do when one dies, or there was not enough memory, nobody knows which
+    task is to blame: all workers are started again, and each of these tasks is run again alone,
+    after all others. One that takes longer than it may is lost at once, and the workers are started
+    again.
 
     Args:
         start: starts the workers, which are closed with this object.
@@ -139,7 +152,7 @@ class Retrying:
         if broken and job.start == self._start:  # the first to tell
             self._restart()
         memory = isinstance(error, MemoryError)
-        if not (memory or broken or isinstance(error, LostError)):
+        if of_the_task(error):
             job.future.set_exception(error)
         elif job.tries < TRIES:
             (self._alone if broken or memory else self._waiting).append(job)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.errors import LostError, UsageError
+from grb_check.runs.process import UnexpectedError
 from grb_check.runs.tasks import Task
 from grb_check.runs.workers.calls import Workers
 from grb_check.runs.workers.retrying import Retrying
@@ -77,6 +78,7 @@ LOSSES = {
     "lost": LostError("gone"),
     "broken": BrokenExecutor("all gone"),
     "memory": MemoryError("too much"),
+    "of an executor": RuntimeError("a class of its own for a worker that died"),
 }
 
 
@@ -106,6 +108,17 @@ def test_each_call_ends_with_its_result_or_is_lost_twice(
     assert workers.most <= width
     calls.close()
     assert workers.closed == workers.starts
+
+
+@pytest.mark.parametrize("error", [UsageError("the user's"), UnexpectedError("in a worker")])
+def test_what_a_task_raises_is_not_tried_again(calls: list[Retrying], error: Exception) -> None:
+    """It is the answer."""
+    tried: list[int] = []
+    workers = Imitation(1, lambda number, _: tried.append(number) or error)
+    calls.append(Retrying(workers.start))
+    (future,) = submitted(calls[0], [7])
+    assert future.exception(WAIT) is error
+    assert tried == [7]
 
 
 def test_suspects_of_a_break_down_are_tried_alone(calls: list[Retrying]) -> None:
