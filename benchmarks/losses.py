@@ -1,6 +1,7 @@
 """Kill random workers of runs with `kill -9`, and check what the runs say afterwards.
 
     python -m benchmarks.losses --runs 30
+    python -m benchmarks.losses --runs 20 --dask
 
 Each run has three workers and a store of its own, and is compared with one run in a single process.
 Checked are, for each run: the exit code (0 if every case came back, 3 if some were lost); that the
@@ -41,10 +42,11 @@ ARGUMENTS: Final = [
     "--grb-max-drop=0.9",
 ]
 # What a record says of when it was measured, and not of what.
-TIMES: Final = {"seconds", "training_seconds", "from_store", "measured_before", "digest", "planned"}
+TIMES: Final = {"seconds", "training_seconds", "from_store", "measured_before", "planned"}
+OF_THE_RUN: Final = {"date", "digest"}
 COLUMNS: Final = ("run", "killed", "exit", "lost", "seconds", "wrong")
 _NOT_BEGUN: Final = "nothing was measured"
-_STARTED: Final = re.compile("popen_loky")
+_STARTED: Final = re.compile("popen_loky|spawn_main")  # of loky, of Dask
 SECONDS: Final = 600  # after which a run hangs
 
 
@@ -55,7 +57,12 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
         expected = _Run(Path(folder), "here", []).finish()
     for number in range(options.runs):
         with tempfile.TemporaryDirectory() as folder:
-            run = _Run(Path(folder), "processes", [f"--grb-jobs={WORKERS}"])
+            where = (
+                "--grb-executor=benchmarks.executors:dask_cluster"
+                if options.dask
+                else f"--grb-jobs={WORKERS}"
+            )
+            run = _Run(Path(folder), "processes", [where])
             killed = run.kill_some(chance, options.kills)
             result = run.finish()
             yield {
@@ -115,7 +122,11 @@ class _Run:
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                "WORKERS": str(WORKERS),
+            },
         )
         self._name = name
 
@@ -146,7 +157,7 @@ class _Run:
         return _Found(self, output, self._process.returncode, seconds)
 
     def _workers(self) -> list[psutil.Process]:
-        """Workers: loky starts them by a module of its own."""
+        """Workers: loky and Dask start them by modules of their own."""
         try:
             children = psutil.Process(self._process.pid).children(recursive=True)
             return sorted(
@@ -187,7 +198,9 @@ class _Run:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _timeless(item) for key, item in value.items() if key not in TIMES}
+        return {
+            key: _timeless(item) for key, item in value.items() if key not in TIMES | OF_THE_RUN
+        }
     return [_timeless(item) for item in value] if isinstance(value, list) else value
 
 
@@ -198,6 +211,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--runs", type=int, default=30, help="number of runs (default: 30)")
+    parser.add_argument("--dask", action="store_true", help="workers of Dask instead of loky's")
     parser.add_argument("--kills", type=int, default=4, help="most workers killed in a run")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and the victims")
     table_rows = []
