@@ -21,7 +21,7 @@ def dask_cluster() -> Iterator[Executor]:
     }
     with (
         dask.config.set(settings),
-        LocalCluster(count, threads_per_worker=1, dashboard_address=None, silence_logs=50) as made,
+        LocalCluster(count, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as made,
         Client(made) as client,
     ):
         executor = client.get_executor(pure=False, retries=0)

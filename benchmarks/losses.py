@@ -42,8 +42,10 @@ ARGUMENTS: Final = [
     "--grb-max-drop=0.9",
 ]
 # What a record says of when it was measured, and not of what.
-TIMES: Final = {"seconds", "training_seconds", "from_store", "measured_before", "planned"}
-OF_THE_RUN: Final = {"date", "digest"}
+TIMES: Final = {
+    *("seconds", "training_seconds", "from_store", "measured_before"),
+    *("date", "digest", "planned"),
+}
 COLUMNS: Final = ("run", "killed", "exit", "lost", "seconds", "wrong")
 _NOT_BEGUN: Final = "nothing was measured"
 _STARTED: Final = re.compile("popen_loky|spawn_main")  # of loky, of Dask
@@ -198,9 +200,7 @@ class _Run:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            key: _timeless(item) for key, item in value.items() if key not in TIMES | OF_THE_RUN
-        }
+        return {key: _timeless(item) for key, item in value.items() if key not in TIMES}
     return [_timeless(item) for item in value] if isinstance(value, list) else value
 
 

@@ -42,8 +42,8 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
         options: of the command line, without `--grb-` and with `_`: suite, dataset, difficulty,
             attack, budget, case, repeats, max_drop, min_clean, threshold,
             strict_diagnostics, model_args, data, download, sources, split, training, features,
-            metric, positive, device, store, pack, jobs, timeout, resume. One that may be repeated
-            takes a list as well.
+            metric, positive, device, store, pack, jobs, executor, timeout, resume. One that may
+            be repeated takes a list as well.
 
     Returns:
         What `--grb-json` writes. A case whose model or attack raised has the result `error` and the

@@ -109,7 +109,7 @@ def cluster() -> Iterator[Executor]:
     }
     with (
         dask.config.set(settings),
-        LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as made,
+        LocalCluster(2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as made,
         Client(made) as client,
     ):
         executor = client.get_executor(pure=False, retries=0)
