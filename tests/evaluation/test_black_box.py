@@ -43,6 +43,8 @@ from grb_check.store.store import Store
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import PLAIN
 
+pytestmark = pytest.mark.usefixtures("short_trainings")
+
 
 @pytest.fixture(autouse=True)
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -29,7 +29,7 @@ from grb_check.victims.conventions import detect_convention
 from grb_check.victims.wrappers import freeze
 
 FEW = {"iterations": 2, "exchanges": 2, "steps": 2, "epochs": 2, "patience": None, "forwards": 4}
-FEW |= {"training_steps": (2, 4)}
+FEW |= {"training_steps": (2, 4), "edges": 1}
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,8 @@ from grb_check.models.reference.sage import GraphSAGE
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 
+pytestmark = pytest.mark.usefixtures("short_trainings")
+
 
 @dataclass(frozen=True)
 class Spy:
@@ -339,7 +341,7 @@ def figures(case_outcome: grb_check.Outcome) -> list[grb_check.Measurement]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", ["rnd", "fga+white-box"])
+@pytest.mark.parametrize("attack", ["rnd", "fga+steps=3+white-box"])
 def test_references_that_are_added_later_are_as_those_of_the_first_time(
     tiny: Path, attack: str
 ) -> None:

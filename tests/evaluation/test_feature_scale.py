@@ -15,7 +15,10 @@ from grb_check import Trained, evaluate
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import ModelError
 
-pytestmark = pytest.mark.filterwarnings("ignore::grb_check.victims.checks.StructureIgnoredWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::grb_check.victims.checks.StructureIgnoredWarning"),
+    pytest.mark.usefixtures("short_trainings"),
+]
 
 
 class Nearest(nn.Module):

@@ -38,6 +38,7 @@ from grb_check.gradients.victim import Victim
 from grb_check.store.pack import Pack, write_pack
 from grb_check.store.store import Store
 
+pytestmark = pytest.mark.usefixtures("short_trainings")
 KINDS = ("gcn", "gin")  # of references
 
 

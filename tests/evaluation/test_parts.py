@@ -36,6 +36,7 @@ from grb_check.store.store import Store
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import PLAIN
 
+pytestmark = pytest.mark.usefixtures("short_trainings")
 WHERE = ("full", "modification")
 QUICK = "prbcd+iterations=3+samples=2+gang=4x2"
 

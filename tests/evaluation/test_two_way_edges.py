@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from grb_check import Trained, evaluate
 from grb_check.victims.checks import OtherEdgesWarning
 
+pytestmark = pytest.mark.usefixtures("short_trainings")
 DATA = community_dataset(num_nodes=600).graph
 FORTH = DATA.edge_index[:, DATA.edge_index[0] < DATA.edge_index[1]]
 

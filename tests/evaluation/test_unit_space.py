@@ -25,6 +25,7 @@ from grb_check.store.store import Store
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import PLAIN
 
+pytestmark = pytest.mark.usefixtures("short_trainings")
 FACTORS = torch.tensor([1.0, 4096.0, 1.0, 0.25, 1.0, 1024.0, 1.0, 1.0])  # exact in float32
 INJECTIONS = [name for scenario, name in BUILT_IN if scenario == "injection"]
 

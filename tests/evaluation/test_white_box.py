@@ -41,6 +41,7 @@ from grb_check.store.store import Store
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import PLAIN
 
+pytestmark = pytest.mark.usefixtures("short_trainings")
 REFERENCE = "reference GCN"
 
 
