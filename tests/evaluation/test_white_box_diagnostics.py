@@ -417,6 +417,7 @@ def test_answers_that_change_with_what_was_seen_are_found_out(bench: Bench) -> N
     assert "on the clean graph differ after the attack" in finding.text
 
 
+@pytest.mark.slow
 def test_a_counter_is_kept_state_and_not_a_random_forward(bench: Bench) -> None:
     """Two calls with the same seed differ."""
     names = {finding.name for finding in bench.repeat(Counting(bench.inner), GREEDY).diagnostics}
@@ -424,6 +425,7 @@ def test_a_counter_is_kept_state_and_not_a_random_forward(bench: Bench) -> None:
     assert "random-forward" not in names
 
 
+@pytest.mark.slow
 def test_an_attack_that_does_nothing_is_found_out(bench: Bench) -> None:
     """It has no effect, and random flips are stronger."""
     repeat = bench.repeat(Plain(bench.inner), "modification/greedy+used=0.0+budget=1.0")

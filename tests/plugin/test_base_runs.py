@@ -67,6 +67,7 @@ def commit(path: Path) -> None:
     git(path, "commit", "--quiet", "--message", "change")
 
 
+@pytest.mark.slow
 def test_the_same_files_are_measured_once(repository: pytest.Pytester) -> None:
     """The loss is exactly 0, in single cases and jointly; texts do not count."""
     (repository.path / "notes.md").write_text("x")

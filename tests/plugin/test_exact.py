@@ -47,6 +47,7 @@ def own(project: pytest.Pytester) -> pytest.Pytester:
     return project
 
 
+@pytest.mark.slow
 def test_a_small_graph_is_proven(own: pytest.Pytester) -> None:
     """The record has what was found, and the note says it."""
     result = own.runpytest_subprocess(
@@ -74,6 +75,7 @@ def test_a_small_graph_is_proven(own: pytest.Pytester) -> None:
     assert not repeat["exact"]["undecided"]
 
 
+@pytest.mark.slow
 def test_parts_that_mix_rows_are_named(own: pytest.Pytester) -> None:
     result = own.runpytest_subprocess(
         *ARGS, "--grb-dataset=own_exact:large", "--grb-model=own_exact:centred"

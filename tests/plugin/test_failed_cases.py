@@ -126,6 +126,7 @@ def test_a_failed_case_says_how_to_replay_it(
     assert f"fails: {first.partition(' (')[0]} (max drop)" in said
 
 
+@pytest.mark.slow
 def test_a_poisoned_case_is_replayed_with_its_training(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:

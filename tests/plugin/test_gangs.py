@@ -30,6 +30,7 @@ def measured(project: pytest.Pytester, *more: str) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 def test_a_case_of_gangs_says_how_many_they_are_and_is_replayed(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:

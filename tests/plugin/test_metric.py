@@ -41,6 +41,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["", "accuracy", "balanced"])
 def test_a_model_of_the_frequent_class_keeps_half_of_two_classes(
     project: pytest.Pytester, metric: str
@@ -91,6 +92,7 @@ def found():
 """
 
 
+@pytest.mark.slow
 def test_recall_at_a_share_of_false_alarms_is_measured_and_compared(
     project: pytest.Pytester,
 ) -> None:
@@ -175,6 +177,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 def test_a_finished_model_is_checked_on_all_test_nodes(project: pytest.Pytester) -> None:
     """On those of the class alone, a rule that calls everything positive would be right."""
     features = "x=(1 + 2 * torch.sigmoid(x) - 0.8 * y[:, None]).clamp(min=0.05)"

@@ -11,6 +11,7 @@ from finished_tests import finished
 from plugin_names import BRITTLE, IDS, QUICK, TINY
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_store")
 def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> None:
     """A model alone is enough; the table has every case."""
@@ -114,6 +115,7 @@ def test_a_model_under_the_clean_floor_fails_for_that_reason(project: pytest.Pyt
     result.stdout.fnmatch_lines(["clean accuracy * < floor * (75% of the reference GCN's *"])
 
 
+@pytest.mark.slow
 def test_a_model_at_fault_is_an_error_and_other_cases_go_on(project: pytest.Pytester) -> None:
     """An error is not a failure, and the other model is judged."""
     result = project.runpytest(*QUICK, "--grb-model=models:Raises", "--grb-model=models:Integers")
@@ -286,6 +288,7 @@ def test_a_function_of_the_user_is_a_dataset(
     assert outcomes[0]["case"]["dataset"] == "models.graph"
 
 
+@pytest.mark.slow
 def test_the_cases_wait_until_they_are_asked_for(project: pytest.Pytester) -> None:
     """With `-m "not grb"` in addopts plain pytest leaves them out, and --grb-only runs them."""
     project.makefile(

@@ -57,6 +57,7 @@ def test_a_case_whose_limit_could_not_fail_has_none(project: pytest.Pytester) ->
     assert [verdict["limit"] for verdict in verdicts(project)] == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--grb-jobs=2",)])
 def test_a_case_fails_on_no_fewer_than_six_repeats(
     project: pytest.Pytester, more: tuple[str, ...]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from importlinter.api import read_configuration
 from importlinter.cli import lint_imports
 
@@ -48,6 +49,7 @@ def test_an_unused_plugin_loads_the_table_of_options_and_little_else() -> None:
     }
 
 
+@pytest.mark.slow
 def test_no_run_loads_all_of_scipy_stats() -> None:
     """It takes a second of every run; `scipy.special` has what most tests need."""
     code = (

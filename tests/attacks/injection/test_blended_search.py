@@ -54,6 +54,7 @@ class Filtering(LinearModel):
         return lambda x: self(x, edge_index)
 
 
+@pytest.mark.slow
 @given(st.data(), st.booleans())
 def test_it_stays_within_any_threat(data: st.DataObject, by_answers: bool) -> None:
     """Also with fewer targets than links, and a range of a single value."""

@@ -86,6 +86,7 @@ def test_ties_are_rare() -> None:
     assert found.tried
 
 
+@pytest.mark.slow
 def test_targets_of_a_larger_graph_are_asked_each_for_its_own_sets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

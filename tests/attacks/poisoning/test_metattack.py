@@ -42,6 +42,7 @@ def left(graph: Data, threat: Threat, attack: Attack) -> float:
     return float((guessed == graph.y[threat.targets]).float().mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attack",
     [

@@ -37,6 +37,7 @@ def two() -> Iterator[Workers]:
     workers.close()
 
 
+@pytest.mark.slow
 def test_each_process_sees_one_gpu(two: Workers, tmp_path: Path) -> None:
     """And both run at the same time, none of which is this one."""
     busy = [two.executor.submit(calls.met, str(tmp_path), 2, VISIBLE) for _ in range(2)]
@@ -45,6 +46,7 @@ def test_each_process_sees_one_gpu(two: Workers, tmp_path: Path) -> None:
     assert len({pid for _, pid in results} - {os.getpid()}) == 2
 
 
+@pytest.mark.slow
 def test_what_a_lost_process_wrote_is_kept(two: Workers) -> None:
     """And not on the terminal; the pool ends with it."""
     error = two.executor.submit(calls.die, "last words").exception(WAIT)
@@ -120,6 +122,7 @@ time.sleep(3600)
 """
 
 
+@pytest.mark.slow
 def test_processes_end_with_the_one_that_started_them() -> None:
     """Though it was killed, and could not tell them."""
     starts = STARTS.format(path=sys.path)
