@@ -104,6 +104,26 @@ class Exact:
         """Targets with a change under which they are wrong."""
         return self.right - self.proven - self.undecided
 
+    def median_radius(self, most: int) -> tuple[int, int]:
+        """Return how many changes at least half of the targets that are right withstand, 0 to most.
+
+        The first number is for undecided targets that withstand none, the second for ones that
+        withstand all.
+
+        Args:
+            most: changes at a target that were tried.
+        """
+        least, largest = (self._median_radius(most, lost) for lost in (self.undecided, 0))
+        return least, largest
+
+    def _median_radius(self, most: int, lost: int) -> int:
+        standing = self.right - lost
+        for radius, fallen in enumerate((*self.smallest, *[0] * most)[:most]):
+            standing -= fallen
+            if 2 * standing < self.right:
+                return radius
+        return most
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:

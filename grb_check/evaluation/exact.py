@@ -51,7 +51,7 @@ def exact(trial: Trial, victim: TrainedModel, kinds: Sequence[str]) -> RepeatRes
         exact_references(trial, kinds),
         method="adaptive",
         methods=("adaptive",),
-        notes=(_told(victim.victim.name, verdicts.every, summary), *verdicts.notes),
+        notes=(_told(trial, victim.victim.name, verdicts.every, summary), *verdicts.notes),
         exact=summary,
     )
 
@@ -78,7 +78,7 @@ def _reference_scores(trial: Trial, kind: str) -> Scores:
         return save_scores(trial, key, right_before(trial, reference), proven | undecided)
 
 
-def _told(name: str, every: str, found: Exact) -> str:
+def _told(trial: Trial, name: str, every: str, found: Exact) -> str:
     computed = count(found.tried, "change") + " computed"
     if found.basis != "proven":
         computed += "; checked, not proven: what a change reaches was compared on some flips alone"
@@ -88,9 +88,18 @@ def _told(name: str, every: str, found: Exact) -> str:
         sizes = f" ({', '.join(each)})"
     return (
         f"{name}: of {count(found.right, 'target')} that are right, {found.proven} keep their "
-        f"class under every {every}, {found.fallen} do not{sizes}, {found.undecided} undecided "
-        f"({computed})"
+        f"class under every {every}, {found.fallen} do not{sizes}, {found.undecided} undecided"
+        f"{_radius(trial, found)} ({computed})"
     )
+
+
+def _radius(trial: Trial, found: Exact) -> str:
+    most = getattr(trial.attack, "edges", 1)
+    if most == 1 or not found.right:
+        return ""
+    least, largest = found.median_radius(most)
+    between = str(largest) if least == largest else f"{least} to {largest}"
+    return f"; median radius {between}{' or more' * (largest == most)}"
 
 
 def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Right, Exact]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outcome_factory import finding, outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import Exact, Outcome
 
 ACCURACY = st.integers(0, 100).map(lambda percent: percent / 100)
 PAIRS = st.lists(st.tuples(ACCURACY, ACCURACY), min_size=1, max_size=4)
@@ -25,6 +25,27 @@ def test_an_outcome_averages_the_drops_of_its_repeats() -> None:
     assert case_outcome.clean == pytest.approx(0.65)
     assert case_outcome.reference_drop == pytest.approx(0.125)
     assert case_outcome.drop_deviation == pytest.approx(0.35355, abs=1e-5)
+
+
+@given(st.lists(st.integers(0, 3), max_size=9), st.integers(0, 5), st.integers(0, 3))
+def test_half_of_the_targets_withstand_the_median_radius(
+    fallen: list[int], proven: int, undecided: int
+) -> None:
+    """Not one change more, be undecided targets the weakest or the strongest."""
+    most = 4  # changes that were tried; `fallen` has those that each lost target withstands
+    found = Exact(
+        tried=1,
+        right=len(fallen) + proven + undecided,
+        proven=proven,
+        undecided=undecided,
+        basis="proven",
+        smallest=tuple(fallen.count(size) for size in range(max(fallen, default=-1) + 1)),
+    )
+    for median, of_undecided in zip(found.median_radius(most), (0, most), strict=True):
+        radii = [*fallen, *[most] * proven, *[of_undecided] * undecided]
+        assert 2 * sum(radius >= median for radius in radii) >= len(radii)
+        assert median == most or 2 * sum(radius > median for radius in radii) < len(radii)
+    assert found.fallen == len(fallen)
 
 
 @given(PAIRS)
