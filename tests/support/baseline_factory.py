@@ -70,6 +70,8 @@ def entries(draw: st.DrawFn) -> BaselineCase:
     digest_lists = st.lists(digests, min_size=repeats, max_size=repeats)
     texts = st.text(max_size=12).map(fit_line)
     classes = draw(st.lists(st.integers(0, 2), min_size=targets, max_size=targets))
+    share = st.floats(0, 1)
+    areas = st.lists(st.tuples(share, share), min_size=repeats, max_size=repeats).map(tuple)
     return entry(
         right,
         draw(digest_lists),
@@ -79,4 +81,5 @@ def entries(draw: st.DrawFn) -> BaselineCase:
         threat=draw(texts),
         seconds=draw(st.floats(0, 1e4).map(lambda value: round(value, 1))),
         target_weights=draw(st.sampled_from([b"", balanced_weights(classes)])),
+        areas=draw(st.one_of(st.just(()), areas)),
     )

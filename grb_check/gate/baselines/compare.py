@@ -24,6 +24,7 @@ from grb_check.attacks.registry import is_targeted
 from grb_check.cases.case import DIFFICULTIES, WHOLE
 from grb_check.cases.verdicts import CaseLoss, Collapses, Comparison
 from grb_check.errors import count
+from grb_check.gate.baselines.areas import areas_beside
 from grb_check.gate.baselines.collapses import MIN_REPEATS, collapsed, more_frequent
 from grb_check.gate.baselines.comparison_words import MISSED, ON_CASES, ON_REPEATS, Judge, short
 from grb_check.gate.baselines.looks import ONLY
@@ -50,6 +51,12 @@ def compare(pair: Pair, margin: float, alpha: float, share: float = ONLY) -> Com
         alpha: significance level of all looks at the case.
         share: of this one, see `looks`.
     """
+    result = _compared(pair, margin, alpha, share)
+    areas = "" if pair.accuracy == "clean" else areas_beside(pair)
+    return replace(result, text=f"{result.text}; {areas}") if areas else result
+
+
+def _compared(pair: Pair, margin: float, alpha: float, share: float) -> Comparison:
     why = why_incomparable(pair.before, pair.after)
     if why:
         text = f"not comparable with the baseline: {why}; --grb-update-baseline accepts it"

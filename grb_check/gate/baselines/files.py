@@ -16,7 +16,7 @@ import base64
 import statistics
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 100_000_000  # of the bits of one case, so that a damaged file cannot fill memory
 Count = Annotated[int, msgspec.Meta(ge=1, le=8 * MAX_BYTES)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 ABOUT: Final = (
     "baseline of grb_check: pytest --grb-baseline=FILE compares, --grb-update-baseline writes"
 )
@@ -73,7 +74,7 @@ class BaselineContent(_Part, frozen=True):
 
     The keys of `cases` and `bits` are case ids that always name the model, or node ids of users'
     own tests; those of `target_weights` are those whose figures are balanced accuracies, and those
-    of `recall` those whose figures are recalls.
+    of `recall` and `areas` those whose figures are recalls.
     """
 
     about: str
@@ -82,6 +83,7 @@ class BaselineContent(_Part, frozen=True):
     bits: dict[str, str]
     target_weights: dict[str, str] = {}
     recall: dict[str, str] = {}
+    areas: dict[str, list[tuple[Share, Share]]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +102,7 @@ class BaselineCase:
         weights: digest of the victim of each repeat.
         perturbations: digest of the perturbation of each repeat.
         target_weights, recall: see `Outcome`.
+        areas: of a recall: ROC-AUC and average precision under attack, in each repeat.
     """
 
     dataset: str
@@ -114,6 +117,7 @@ class BaselineCase:
     perturbations: tuple[str, ...]
     target_weights: bytes = b""
     recall: str = ""
+    areas: tuple[tuple[float, float], ...] = ()
 
     @property
     def repeats(self) -> int:
@@ -128,6 +132,7 @@ class BaselineCase:
             after=self.after[:repeats],
             weights=self.weights[:repeats],
             perturbations=self.perturbations[:repeats],
+            areas=self.areas[:repeats],
         )
 
     @property
@@ -205,7 +210,15 @@ def entry_of(outcome: Outcome) -> BaselineCase:
         perturbations=tuple(repeat.perturbation for repeat in repeats),
         target_weights=outcome.target_weights,
         recall=outcome.recall,
+        areas=_areas(outcome),
     )
+
+
+def _areas(outcome: Outcome) -> tuple[tuple[float, float], ...]:
+    attacked = [repeat.rankings[-1] for repeat in outcome.repeats if repeat.rankings]
+    if len(attacked) < len(outcome.repeats):
+        return ()
+    return tuple((round(one.roc_auc, 6), round(one.average_precision, 6)) for one in attacked)
 
 
 def write_baseline(path: Path, saved: BaselineFile) -> None:
@@ -245,6 +258,7 @@ def content_of(saved: BaselineFile) -> BaselineContent:
             if (weights := saved.entries[name].target_weights)
         },
         recall={name: text for name in names if (text := saved.entries[name].recall)},
+        areas={name: [*areas] for name in names if (areas := saved.entries[name].areas)},
     )
 
 
@@ -275,9 +289,18 @@ def _entries(content: BaselineContent) -> dict[str, BaselineCase]:
         name: replace(
             _entry(name, figures, bits[name], content.target_weights.get(name, "")),
             recall=content.recall.get(name, ""),
+            areas=_read_areas(name, content.areas.get(name, []), figures.repeats),
         )
         for name, figures in cases.items()
     }
+
+
+def _read_areas(
+    name: str, areas: Sequence[tuple[float, float]], repeats: int
+) -> tuple[tuple[float, float], ...]:
+    if areas and len(areas) != repeats:
+        raise ValueError(f"areas of {name!r} must have one pair for each repeat")
+    return tuple(areas)
 
 
 def _figures(entry: BaselineCase) -> Figures:
