@@ -44,7 +44,7 @@ from grb_check.failures import evidence
 from grb_check.failures.evidence import Evidence, SavedRepeat
 from grb_check.files.versions import versions
 from grb_check.runs.measuring import Measuring
-from grb_check.runs.replay_steps import ReplayedRepeat, data, replayed, shrunk
+from grb_check.runs.replay_steps import LostTarget, ReplayedRepeat, data, replayed, shrunk
 from grb_check.runs.revision_copy import RevisionCopy
 from grb_check.runs.revision_steps import foreign
 from grb_check.runs.start import calls_for
@@ -60,6 +60,7 @@ PASSES: Final = 0
 FAILS: Final = 1
 CANNOT_TELL: Final = 125
 STOP: Final = 128
+SHOWN: Final = 10  # targets that are lost to changes of their own
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -99,6 +100,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="look for the smallest part of the perturbation that still breaks a limit",
     )
     parser.add_argument(
+        "--target",
+        metavar="NUMBER",
+        type=int,
+        help="show the changes of this node, or graph, where each is attacked on its own",
+    )
+    parser.add_argument(
         "--at",
         metavar="REV",
         help="the revision of git whose files the model is taken from (default: the files here)",
@@ -126,7 +133,7 @@ def _replay(options: argparse.Namespace) -> int:
     folders = [str(cwd), *_import_folders(saved)]
     if options.at is None:
         sys.path[:0] = dict.fromkeys(folders)
-        return _judged(path, saved, settings, Inline(settings), shrink=options.grb_shrink)
+        return _judged(path, saved, settings, Inline(settings), options)
     revision = find_revision(options.at, cwd, "--at")
     top = revision.top.resolve()
     remove_stale(top)
@@ -135,7 +142,7 @@ def _replay(options: argparse.Namespace) -> int:
         place = copy.place(cwd, settings, folders)
         there = copy.settings(settings)
         calls = calls_for(there, len(saved.repeats), place)
-        return _judged(path, saved, there, calls, shrink=options.grb_shrink, copy=copy)
+        return _judged(path, saved, there, calls, options, copy)
 
 
 def _judged(
@@ -143,8 +150,7 @@ def _judged(
     saved: Evidence,
     settings: RunSettings,
     calls: Calls,
-    *,
-    shrink: bool,
+    options: argparse.Namespace,
     copy: RevisionCopy | None = None,
 ) -> int:
     """Replay all repeats and return the exit code.
@@ -154,7 +160,8 @@ def _judged(
         saved: the evidence.
         settings: of the replay.
         calls: runs its tasks; closed with it.
-        shrink: whether the perturbation is reduced if a limit is still broken.
+        options: of the command: whether the perturbation is reduced if a limit is still broken, and
+            which target is shown.
         copy: that alone may be imported from; None for the working tree.
 
     Raises:
@@ -171,6 +178,7 @@ def _judged(
             for repeat in saved.repeats:
                 measured.append(measuring.ask(replayed, saved.case, repeat))
                 say(_line(f"repeat {repeat.seed + 1}", measured[-1]))
+                say(*_lost(measured[-1].lost, options.target))
             if copy is not None:
                 _refuse_foreign(measuring, saved.case, copy)
         except BudgetError as error:
@@ -180,7 +188,7 @@ def _judged(
             complain(error)
             return CANNOT_TELL
         wrong = _verdict(saved, measured)
-        if wrong and shrink:
+        if wrong and options.grb_shrink:
             now = replace(saved, repeats=tuple(row.now for row in measured))
             _shrink(path, now, measuring, of_graphs=on.source.of_graphs)
     return FAILS if wrong else PASSES
@@ -330,6 +338,23 @@ def _line(name: str, measured: ReplayedRepeat) -> str:
         f"{line}; recorded: clean {then.clean:.1%} -> attacked {then.attacked:.1%}, drop "
         f"{then.drop:.1%}"
     )
+
+
+def _lost(lost: Sequence[LostTarget], wanted: int | None) -> Iterator[str]:
+    """Lines on targets that are lost to changes of their own: the wanted one, or the first."""
+    chosen = [each for each in lost if wanted is None or each.target == wanted]
+    if wanted is not None and not chosen:
+        yield f"  target {wanted}: not lost to changes of its own"
+    for each in chosen[:SHOWN]:
+        parts = [("with", each.added), ("without", each.removed)]
+        changes = [
+            f"{word} {', '.join(f'{one}-{other}' for one, other in pairs)}"
+            for word, pairs in parts
+            if pairs
+        ]
+        yield f"  target {each.target} has class {each.now} {' and '.join(changes)}"
+    if len(chosen) > SHOWN:
+        yield f"  and {len(chosen) - SHOWN} others; --target=NUMBER shows one"
 
 
 def _verdict(saved: Evidence, measured: Sequence[ReplayedRepeat]) -> str:

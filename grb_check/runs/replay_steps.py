@@ -10,19 +10,44 @@ from grb_check.cases.case import Case
 from grb_check.failures.evidence import SavedRepeat
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from grb_check.attacks.threat import Perturbation
     from grb_check.cases.counter_example import CounterExample
+    from grb_check.failures.replay import Replay
     from grb_check.runs.process import Process
     from grb_check.runs.tasks import Task
 
 
 @dataclass(frozen=True)
+class LostTarget:
+    """A target that was right, and is lost to changes that were made for it alone.
+
+    Attributes:
+        target: number of the node or graph.
+        now: class that it has then.
+        added, removed: pairs of nodes; of a graph, numbered in the whole set.
+    """
+
+    target: int
+    now: int
+    added: tuple[tuple[int, int], ...]
+    removed: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class ReplayedRepeat:
-    """The result of a repeat now, beside the recorded one."""
+    """The result of a repeat now, beside the recorded one.
+
+    Attributes:
+        lost: targets that are attacked each on its own and lost.
+    """
 
     recorded: SavedRepeat
     clean: float
     attacked: float
     same_weights: bool
+    lost: tuple[LostTarget, ...] = ()
 
     @property
     def now(self) -> SavedRepeat:
@@ -60,9 +85,25 @@ def replayed(process: Process, task: Task) -> Iterator[tuple[Case, ReplayedRepea
     for case, repeat in task.given.items():
         with replaying(process.evaluator, subject, task.on.source, case, repeat.seed) as replay:
             verify(repeat.perturbation, replay.graph, replay.threat)
-            after = replay.accuracy(replay.after(repeat.perturbation))
+            after = replay.after(repeat.perturbation)
             same = replay.model.weights == repeat.weights
-            yield case, ReplayedRepeat(repeat, replay.accuracy(replay.before), after, same)
+            clean, attacked = map(replay.accuracy, (replay.before, after))
+            lost = tuple(_lost(replay, repeat.perturbation, after))
+            yield case, ReplayedRepeat(repeat, clean, attacked, same, lost)
+
+
+def _lost(replay: Replay, perturbation: Perturbation, after: Tensor) -> Iterator[LostTarget]:
+    if not perturbation.flip_targets.numel() or replay.threat.parts:  # gangs are no targets
+        return
+    right, kept = (predicted == replay.classes for predicted in (replay.before, after))
+    for index in (right & ~kept).nonzero().squeeze(1).tolist():
+        own = perturbation.of_target(index)
+        yield LostTarget(
+            target=int(replay.targets[index]),
+            now=int(after[index]),
+            added=tuple(map(tuple, own.added_edges.T.tolist())),
+            removed=tuple(map(tuple, own.removed_edges.T.tolist())),
+        )
 
 
 def shrunk(process: Process, task: Task) -> Iterator[tuple[Case, CounterExample | None]]:

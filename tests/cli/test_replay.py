@@ -17,8 +17,9 @@ from torch import Tensor
 import grb_check
 from grb_check import datasets
 from grb_check.__main__ import main
-from grb_check.attacks.threat import Perturbation
+from grb_check.attacks.threat import Perturbation, joined
 from grb_check.cases.case import Case
+from grb_check.cli import replay as command
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.failures.evidence import (
     CaseLimits,
@@ -104,15 +105,22 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def failed(home: Path, model: str, name: str) -> None:
+def failed(
+    home: Path,
+    model: str,
+    name: str,
+    attack: str = "grbcd+white-box",
+    made: Callable[[Replay], Perturbation] | None = None,
+) -> None:
     """Evidence of added edges between targets of different classes, as of a white-box attack."""
     evaluator = Evaluator(store=Store(None), device="cpu")
     source = datasets.find(str(home / "tiny"))
-    case = Case("tiny", "full", "modification", "grbcd+white-box")
+    case = Case("tiny", "full", "modification", attack)
     repeats = []
     for seed in range(2):
         with replaying(evaluator, as_subject(model), source, case, seed) as session:
-            perturbation = Perturbation(added_edges=between_classes(session))
+            given = Perturbation(added_edges=between_classes(session))
+            perturbation = given if made is None else made(session)
             repeats.append(
                 SavedRepeat(
                     seed=seed,
@@ -144,6 +152,20 @@ def failed(home: Path, model: str, name: str) -> None:
         repeats=tuple(repeats),
     )
     write(home / f"{name}.npz", evidence)
+
+
+def for_each(session: Replay) -> Perturbation:
+    """For each target all the new edges that it may have, to nodes of other classes."""
+    graph, parts = session.graph, []
+    budgets = session.threat.budgets_of_targets().tolist()
+    for target, budget in zip(session.targets.tolist(), budgets, strict=True):
+        near = graph.edge_index[1, graph.edge_index[0] == target]
+        others = graph.y != graph.y[target]
+        others[near] = False
+        ends = others.nonzero().squeeze(1)[:budget]
+        pairs = torch.stack([torch.full_like(ends, target), ends]).sort(dim=0).values
+        parts.append(Perturbation(added_edges=pairs))
+    return joined(parts)
 
 
 def between_classes(session: Replay) -> Tensor:
@@ -190,6 +212,37 @@ def test_the_same_model_fails_with_the_same_figures(home: Path, replay) -> None:
     assert lines[5].startswith("fails: drop ")
     assert lines[5].endswith("> limit 1.0% (max drop)")
     assert len(lines) == 6
+
+
+def test_each_target_is_shown_with_its_own_changes(home: Path, replay, monkeypatch) -> None:
+    """Those that are lost: the first ones, or the one that is asked for."""
+    monkeypatch.setattr(command, "SHOWN", 2)
+    failed(home, "replayed_models:build", "each", "sga", for_each)
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source, case = datasets.find(str(home / "tiny")), Case("tiny", "full", "modification", "sga")
+    with replaying(evaluator, as_subject("replayed_models:build"), source, case, 0) as session:
+        perturbation = for_each(session)
+        after = session.after(perturbation)
+        lost = (session.before == session.classes) & (after != session.classes)
+        expected = {}
+        for index in lost.nonzero().squeeze(1).tolist():
+            added = perturbation.of_target(index).added_edges.T.tolist()
+            words = ", ".join(f"{one}-{other}" for one, other in added)
+            target = int(session.targets[index])
+            expected[target] = f"  target {target} has class {after[index]} with {words}"
+        stays = int(session.targets[~lost][0])
+    assert len(expected) > 2
+    _, lines = replay("each.npz")
+    first, second = (at for at, line in enumerate(lines) if line.startswith("repeat "))
+    assert lines[first + 1 : second] == [
+        *[*expected.values()][:2],
+        f"  and {len(expected) - 2} others; --target=NUMBER shows one",
+    ]
+    last = [*expected][-1]
+    _, lines = replay("each.npz", "--target", str(last))
+    assert lines.count(expected[last]) == 2  # in each repeat
+    _, lines = replay("each.npz", "--target", str(stays))
+    assert lines.count(f"  target {stays}: not lost to changes of its own") == 2
 
 
 def test_another_device_is_reported(home: Path, replay) -> None:
