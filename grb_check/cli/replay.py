@@ -44,7 +44,14 @@ from grb_check.failures import evidence
 from grb_check.failures.evidence import Evidence, SavedRepeat
 from grb_check.files.versions import versions
 from grb_check.runs.measuring import Measuring
-from grb_check.runs.replay_steps import LostTarget, ReplayedRepeat, data, replayed, shrunk
+from grb_check.runs.replay_steps import (
+    LostTarget,
+    ReplayedRepeat,
+    SingleTargets,
+    data,
+    replayed,
+    shrunk,
+)
 from grb_check.runs.revision_copy import RevisionCopy
 from grb_check.runs.revision_steps import foreign
 from grb_check.runs.start import calls_for
@@ -178,7 +185,7 @@ def _judged(
             for repeat in saved.repeats:
                 measured.append(measuring.ask(replayed, saved.case, repeat))
                 say(_line(f"repeat {repeat.seed + 1}", measured[-1]))
-                say(*_lost(measured[-1].lost, options.target))
+                say(*_targets(measured[-1].apart, options.target))
             if copy is not None:
                 _refuse_foreign(measuring, saved.case, copy)
         except BudgetError as error:
@@ -187,6 +194,7 @@ def _judged(
         except GrbCheckError as error:
             complain(error)
             return CANNOT_TELL
+        _check_target(measured, options.target)
         wrong = _verdict(saved, measured)
         if wrong and options.grb_shrink:
             now = replace(saved, repeats=tuple(row.now for row in measured))
@@ -340,21 +348,43 @@ def _line(name: str, measured: ReplayedRepeat) -> str:
     )
 
 
-def _lost(lost: Sequence[LostTarget], wanted: int | None) -> Iterator[str]:
-    """Lines on targets that are lost to changes of their own: the wanted one, or the first."""
-    chosen = [each for each in lost if wanted is None or each.target == wanted]
-    if wanted is not None and not chosen:
-        yield f"  target {wanted}: not lost to changes of its own"
-    for each in chosen[:SHOWN]:
-        parts = [("with", each.added), ("without", each.removed)]
-        changes = [
-            f"{word} {', '.join(f'{one}-{other}' for one, other in pairs)}"
-            for word, pairs in parts
-            if pairs
-        ]
-        yield f"  target {each.target} has class {each.now} {' and '.join(changes)}"
-    if len(chosen) > SHOWN:
-        yield f"  and {len(chosen) - SHOWN} others; --target=NUMBER shows one"
+def _check_target(measured: Sequence[ReplayedRepeat], wanted: int | None) -> None:
+    """Check that a target can be shown.
+
+    Raises:
+        UsageError: targets are attacked together, or it is none.
+    """
+    if wanted is None:
+        return
+    for apart in (row.apart for row in measured):
+        if apart is None:
+            raise UsageError("--target: this case attacks its targets together, and none alone")
+        if not _targets(apart, wanted):
+            raise UsageError(f"--target={wanted}: this case has no such target")
+
+
+def _targets(apart: SingleTargets | None, wanted: int | None) -> list[str]:
+    """Lines on targets that are attacked each on its own: the wanted one, or the first lost."""
+    if apart is None:
+        return []
+    if wanted in apart.kept:
+        return [f"  target {wanted} keeps its class"]
+    if wanted in apart.wrong:
+        return [f"  target {wanted} was wrong without the attack"]
+    chosen = [each for each in apart.lost if wanted is None or each.target == wanted]
+    more = len(chosen) - SHOWN
+    others = [f"  and {more} others; --target=NUMBER shows one"] if more > 0 else []
+    return [*map(_lost_to, chosen[:SHOWN]), *others]
+
+
+def _lost_to(lost: LostTarget) -> str:
+    parts = [("with", lost.added), ("without", lost.removed)]
+    changes = [
+        f"{word} {', '.join(f'{one}-{other}' for one, other in pairs)}"
+        for word, pairs in parts
+        if pairs
+    ]
+    return f"  target {lost.target} has class {lost.now} {' and '.join(changes)}"
 
 
 def _verdict(saved: Evidence, measured: Sequence[ReplayedRepeat]) -> str:

@@ -15,7 +15,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import ENOUGH, CaseResult, RepeatResult, outcome_of
 from grb_check.cases.selection import by_model_and_dataset
 from grb_check.cases.suites import members_of
-from grb_check.errors import GrbCheckError
+from grb_check.errors import DataError, GrbCheckError
 from grb_check.runs import steps
 from grb_check.runs.remaining import Remaining
 from grb_check.runs.schedule import timed_parts
@@ -109,7 +109,8 @@ class Measuring:
             for (first, *_), call in zip(groups, calls, strict=True):
                 try:
                     found: Mapping[Case, Checked] = self._wait(call).values
-                    self._fingerprints |= {c.dataset: f.fingerprint for c, f in found.items()}
+                    for case, facts in found.items():
+                        self._note_data(case.dataset, facts.fingerprint)
                     result |= found
                 except GrbCheckError as error:
                     refused[first.model, first.dataset] = error
@@ -117,6 +118,17 @@ class Measuring:
             raise next(iter(refused.values()))
         self.refused |= refused
         return result
+
+    def _note_data(self, dataset: str, fingerprint: str) -> None:
+        """Take down the data that models were checked on.
+
+        Raises:
+            DataError: two workers have different ones.
+        """
+        if self._fingerprints.setdefault(dataset, fingerprint) != fingerprint:
+            raise DataError(
+                f"dataset {dataset}: workers have different data; put the same files on each"
+            )
 
     def ask(self, step: Step, case: Case, given: Any = None) -> Any:
         """Return what another step yields for a case.
@@ -258,8 +270,16 @@ class Measuring:
         return open_store(self.settings.execution.store)
 
     def close(self) -> None:
-        """End all work, and release the workers."""
+        """End all work, and release the workers; what they have stored is kept."""
+        for pending in {id(row): row for row in self._pending.values()}.values():
+            if self.calls.width and pending.done():
+                with suppress(Exception):
+                    self._keep(pending.result())
         self.calls.close()
+
+    def _keep(self, answer: Answer) -> None:
+        for key, content in answer.stored.items():
+            self._store.add(key, content)
 
     def _members(self, case: Case, on: ModelOnDataset | None = None) -> tuple[Case, ...]:
         """The cases that are measured for a case: those that `worst` is made of, else itself."""
@@ -302,8 +322,7 @@ class Measuring:
         self._remaining.book(answer.values)
         if self._terminal is not None and not self.calls.width:
             self._terminal.log(self.progress)
-        for key, content in answer.perturbations.items():
-            self._store.add_perturbation(key, content)
+        self._keep(answer)
         self.devices[answer.device] = None
         if answer.environment not in self.environments:
             self.environments.append(answer.environment)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
-from grb_check.errors import GrbCheckError, UsageError
+from grb_check.errors import DataError, GrbCheckError, UsageError
 from grb_check.files.versions import versions
 from grb_check.runs.resume import FinishedMeasurements
 from grb_check.store.place import open_store
@@ -70,7 +70,9 @@ class Process:
 
         execution = settings.execution
         registry = _named_attacks(execution) if attacks is None else attacks
-        self._made: dict[str, bytes] | None = {} if execution.executor else None
+        place = execution.store
+        sends = bool(execution.executor) and place is not None and not place.read_only
+        self._made: dict[str, bytes] | None = {} if sends else None
         store = open_store(execution.store, self._made)
         self.evaluator: Evaluator = Evaluator(
             store=store,
@@ -93,15 +95,31 @@ class Process:
         return as_subject(model.target, model.arguments, model.label)
 
     def answer(self, task: Task) -> Answer:
-        """Run a task."""
+        """Run a task.
+
+        Raises:
+            DataError: the dataset is another one here.
+        """
+        self._require_data(task)
         made = {} if self._made is None else self._made
         made.clear()
+        values = dict(task.step(self, task))
+        for name in task.settings.execution.digests:  # of what is imported by now
+            imported_digest(name)
         return Answer(
-            values=dict(task.step(self, task)),
+            values=values,
             device=str(self.evaluator.device),
             environment=self.evaluator.environment,
-            perturbations=dict(made),
+            stored=dict(made),
         )
+
+    def _require_data(self, task: Task) -> None:
+        source = task.on.source
+        if task.fingerprint and self.evaluator.fingerprint(source) != task.fingerprint:
+            raise DataError(
+                f"dataset {source.name}: process {os.getpid()} of {platform.node()} has other data "
+                f"than those that were checked; put the same files there"
+            )
 
 
 def _named_attacks(execution: Execution) -> AttackRegistry:
@@ -142,7 +160,7 @@ def run_task(task: Task) -> Answer:
         device=answer.device,
         environment=answer.environment,
         warnings=tuple(texts),
-        perturbations=answer.perturbations,
+        stored=answer.stored,
     )
 
 
@@ -167,16 +185,20 @@ def _refuse_others(settings: RunSettings) -> None:
         for name, version in execution.versions.items()
         if here.get(name) != version
     ]
-    others += [
-        f"files of {name} are others there"
-        for name, digest in execution.digests.items()
-        if imported_digest(name) != digest
+    changed = [
+        name for name, digest in execution.digests.items() if imported_digest(name) != digest
     ]
+    if changed and not execution.versions:  # a process of this machine
+        raise UsageError(
+            f"files of {', '.join(changed)} have changed since process {os.getpid()} imported "
+            f"them; run it again (in a notebook, after a restart of the kernel)"
+        )
+    others += [f"files of {name} differ" for name in changed]
     if others:
         raise UsageError(
             f"process {os.getpid()} of {platform.node()} would not measure what the run began "
             f"with: {'; '.join(others)}; install the same there, and restart what has imported "
-            f"older files (in a notebook, the kernel)"
+            f"older files"
         )
 
 

@@ -36,18 +36,33 @@ class LostTarget:
 
 
 @dataclass(frozen=True)
+class SingleTargets:
+    """What becomes of targets that are attacked each on its own.
+
+    Attributes:
+        lost: with the changes that were made for them.
+        kept: numbers of those that keep their class.
+        wrong: numbers of those that were wrong without the attack.
+    """
+
+    lost: tuple[LostTarget, ...]
+    kept: tuple[int, ...]
+    wrong: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class ReplayedRepeat:
     """The result of a repeat now, beside the recorded one.
 
     Attributes:
-        lost: targets that are attacked each on its own and lost.
+        apart: None if targets are attacked together.
     """
 
     recorded: SavedRepeat
     clean: float
     attacked: float
     same_weights: bool
-    lost: tuple[LostTarget, ...] = ()
+    apart: SingleTargets | None = None
 
     @property
     def now(self) -> SavedRepeat:
@@ -88,15 +103,25 @@ def replayed(process: Process, task: Task) -> Iterator[tuple[Case, ReplayedRepea
             after = replay.after(repeat.perturbation)
             same = replay.model.weights == repeat.weights
             clean, attacked = map(replay.accuracy, (replay.before, after))
-            lost = tuple(_lost(replay, repeat.perturbation, after))
-            yield case, ReplayedRepeat(repeat, clean, attacked, same, lost)
+            apart = _apart(replay, repeat.perturbation, after)
+            yield case, ReplayedRepeat(repeat, clean, attacked, same, apart)
 
 
-def _lost(replay: Replay, perturbation: Perturbation, after: Tensor) -> Iterator[LostTarget]:
-    if not perturbation.flip_targets.numel() or replay.threat.parts:  # gangs are no targets
-        return
+def _apart(replay: Replay, perturbation: Perturbation, after: Tensor) -> SingleTargets | None:
+    if replay.threat.target_budgets is None or replay.threat.parts:  # gangs are no targets
+        return None
     right, kept = (predicted == replay.classes for predicted in (replay.before, after))
-    for index in (right & ~kept).nonzero().squeeze(1).tolist():
+    return SingleTargets(
+        lost=tuple(_lost(replay, perturbation, after, right & ~kept)),
+        kept=tuple(replay.targets[right & kept].tolist()),
+        wrong=tuple(replay.targets[~right].tolist()),
+    )
+
+
+def _lost(
+    replay: Replay, perturbation: Perturbation, after: Tensor, lost: Tensor
+) -> Iterator[LostTarget]:
+    for index in lost.nonzero().squeeze(1).tolist():
         own = perturbation.of_target(index)
         yield LostTarget(
             target=int(replay.targets[index]),

@@ -23,8 +23,9 @@ def calls_for(settings: RunSettings, tasks: int, place: WorkerPlace | None = Non
     """
     jobs, executor = settings.execution.jobs, settings.execution.executor
     if executor and place is None:
-        start = partial(start_executor, executor, jobs or None)
-        return Retrying(start, settings.execution.timeout)
+        timeout = settings.execution.timeout
+        timed = timeout is not None
+        return Retrying(partial(start_executor, executor, jobs or None, timed=timed), timeout)
     if jobs is None and place is None:
         return Inline(settings)
     gpus = visible_gpus() if settings.device in SHARED_OUT else []

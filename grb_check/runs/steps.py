@@ -5,8 +5,6 @@ A step is a generator that yields the result of one case at a time.
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import RepeatResult
-from grb_check.errors import DataError
 from grb_check.user_code.sources import definition
 
 if TYPE_CHECKING:
@@ -55,12 +52,7 @@ def check(process: Process, task: Task) -> Iterator[tuple[Case, Checked]]:
 
 
 def measure(process: Process, task: Task) -> Iterator[tuple[Case, RepeatResult | Exception]]:
-    """Measure each case, unless an interrupted run has.
-
-    Raises:
-        DataError: the dataset is another one here.
-    """
-    _require_data(process, task)
+    """Measure each case, unless an interrupted run has."""
     subject = process.subject(task.on)
     for case in task.cases:
         one = partial(process.finished.repeat, subject, task.on.source, case, task.seed)
@@ -71,15 +63,6 @@ def references(process: Process, task: Task) -> Iterator[tuple[Case, RepeatResul
     """Add the scores of all references to the results that are given."""
     for case, result in task.given.items():
         yield case, _attempted(partial(process.evaluator.references, task.on.source, case, result))
-
-
-def _require_data(process: Process, task: Task) -> None:
-    source = task.on.source
-    if task.fingerprint and process.evaluator.fingerprint(source) != task.fingerprint:
-        raise DataError(
-            f"dataset {source.name}: process {os.getpid()} of {platform.node()} has other data "
-            f"than those that were checked; put the same files there"
-        )
 
 
 def _attempted(function: Callable[[], RepeatResult]) -> RepeatResult | Exception:

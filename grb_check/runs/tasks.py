@@ -88,11 +88,12 @@ class Answer:
         device: that was used.
         environment: everything else that figures depend on, see `measured_with`.
         warnings: class, text, file and line of each warning in a worker.
-        perturbations: files that a worker of an executor has added to its store, by key.
+        stored: files of perturbations and results that a worker of an executor has added to its
+            store, by key.
     """
 
     values: Mapping[Case, Any]
     device: str
     environment: Mapping[str, str]
     warnings: tuple[tuple[str, str, str, int], ...] = ()
-    perturbations: Mapping[str, bytes] = field(default_factory=dict)
+    stored: Mapping[str, bytes] = field(default_factory=dict)

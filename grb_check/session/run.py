@@ -77,6 +77,11 @@ class Run:
                 "--grb-base and pytest-xdist: leave -n away, or give -n 0; --grb-jobs measures in "
                 "several processes"
             )
+        if settings.base is not None and requested and settings.execution.executor:
+            raise UsageError(
+                "--grb-base and --grb-executor: the base would be measured on this machine, and "
+                "the run elsewhere; compare with a file (--grb-baseline), or use --grb-jobs"
+            )
         try:
             self.runner.check()
         except KeyboardInterrupt as interruption:  # no reports are written before pytest collects

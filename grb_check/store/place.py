@@ -38,7 +38,7 @@ def open_store(place: StorePlace | None, made: dict[str, bytes] | None = None) -
 
     Args:
         place: of its folder.
-        made: takes the files of perturbations that are saved, by key; None for nothing.
+        made: takes the files of perturbations and texts that are saved, by key; None for nothing.
     """
     if place is None:
         return Store(None)

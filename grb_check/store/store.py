@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -48,7 +49,7 @@ class Store:
         folder: made at the first write; None stores nothing.
         read_only: whether files of the folder are only read: new results are not stored, files that
             cannot be used stay, and nothing is locked.
-        made: takes the files of perturbations that are saved, by key; None for nothing.
+        made: takes the files of perturbations and texts that are saved, by key; None for nothing.
     """
 
     def __init__(
@@ -97,10 +98,10 @@ class Store:
             self._made[key] = content
         self._write(key, content)
 
-    def add_perturbation(self, key: str, content: bytes) -> None:
-        """Store the file of a perturbation of another store, unless there is one."""
+    def add(self, key: str, content: bytes) -> None:
+        """Store a file of another store, unless there is one."""
         path = self._path(key)
-        if path is not None and not path.exists():
+        if path is not None and self._writes and not os.path.exists(path):
             self._write(key, content)
 
     def load_arrays(self, key: str) -> dict[str, np.ndarray[Any, Any]] | None:
@@ -129,7 +130,10 @@ class Store:
 
     def save_text(self, key: str, text: str) -> None:
         """Store a text."""
-        self._save(key, "text", {}, (text,))
+        content = _encode(key, "text", {}, (text,))
+        if self._made is not None:
+            self._made[key] = content
+        self._write(key, content)
 
     def discard(self, key: str, reason: str) -> None:
         """Remove the file under this key, with a warning that names it and the reason."""

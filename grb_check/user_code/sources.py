@@ -7,11 +7,12 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Iterable
-from functools import cache
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 
 def source_digest(target: str) -> str:
@@ -41,19 +42,30 @@ def sources_digest(target: str) -> str:
     return hashlib.sha256(repr(sorted(result.items())).encode()).hexdigest()
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """The digest of files when this process asked for it first, before or after their import."""
+
+    module: ModuleType | None
+    digest: str
+
+
+_SEEN: Final[dict[str, _Seen]] = {}  # by the name of a package or module
+
+
 def imported_digest(target: str) -> str:
     """Return the `sources_digest` of what this process has imported, if it has imported it.
 
     A process that serves several runs keeps the modules of the first: this is the digest of the
-    files when it was asked for first, and not that of files that have changed since.
+    files when it was asked for first, and not that of files that have changed since. It is to be
+    asked for before the import as well as after it.
     """
-    module = sys.modules.get(target.partition(":")[0].strip())
-    return sources_digest(target) if module is None else _digest_of_module(module, target)
-
-
-@cache
-def _digest_of_module(module: ModuleType, target: str) -> str:
-    return sources_digest(target)
+    top = _top(target)
+    module, seen = sys.modules.get(top), _SEEN.get(top)
+    known = seen is not None and module is not None and seen.module in (None, module)
+    digest = seen.digest if seen is not None and known else sources_digest(top)
+    _SEEN[top] = _Seen(module, digest)
+    return digest
 
 
 def _top(target: str) -> str:

@@ -230,7 +230,8 @@ def test_each_target_is_shown_with_its_own_changes(home: Path, replay, monkeypat
             words = ", ".join(f"{one}-{other}" for one, other in added)
             target = int(session.targets[index])
             expected[target] = f"  target {target} has class {after[index]} with {words}"
-        stays = int(session.targets[~lost][0])
+        right = session.before == session.classes
+        kept, wrong = (int(session.targets[mask][0]) for mask in (right & ~lost, ~right))
     assert len(expected) > 2
     _, lines = replay("each.npz")
     first, second = (at for at, line in enumerate(lines) if line.startswith("repeat "))
@@ -241,8 +242,13 @@ def test_each_target_is_shown_with_its_own_changes(home: Path, replay, monkeypat
     last = [*expected][-1]
     _, lines = replay("each.npz", "--target", str(last))
     assert lines.count(expected[last]) == 2  # in each repeat
-    _, lines = replay("each.npz", "--target", str(stays))
-    assert lines.count(f"  target {stays}: not lost to changes of its own") == 2
+    for target, words in ((kept, "keeps its class"), (wrong, "was wrong without the attack")):
+        _, lines = replay("each.npz", "--target", str(target))
+        assert lines.count(f"  target {target} {words}") == 2
+    for file, target, said in (("each", 999, "no such target"), ("kept", kept, "together")):
+        code, lines = replay(f"{file}.npz", "--target", str(target))
+        assert code == 128
+        assert said in lines[-1]
 
 
 def test_another_device_is_reported(home: Path, replay) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import distributed  # noqa: F401 - runs in this process forget what they import
 import psutil
@@ -22,7 +23,6 @@ MODELS = """
 import os
 import signal
 import time
-from pathlib import Path
 from pathlib import Path
 
 from grb_check import SelfTrained
@@ -76,13 +76,11 @@ def hangs(num_features, num_classes, seed):
 EXECUTORS = """
 import multiprocessing
 import sys
-import threading
-import time
-from pathlib import Path
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from time import sleep
 
 import worker_functions
 
@@ -117,10 +115,13 @@ def shrinking():
     with worker_functions.cluster() as executor:
         inner = executor.submit
 
-        def submit(*args, **kwargs):  # with the third task one of the workers goes
+        def submit(*args, **kwargs):  # after the check one of the workers goes
             submit.calls += 1
-            if submit.calls == 3:
+            if submit.calls == 2:
                 executor._client.cluster.scale(1)
+                while len(executor._client.scheduler_info()["workers"]) > 1:
+                    sleep(0.05)
+                (HERE / "shrunk").touch()
             return inner(*args, **kwargs)
 
         submit.calls = 0
@@ -146,8 +147,8 @@ def run(folder: pytest.Pytester, model: str, executor: str, *more: str) -> pytes
     return folder.runpytest(*CASES, *given, *where, *more)
 
 
-def record(folder: pytest.Pytester) -> dict[str, object]:
-    found: dict[str, object] = json.loads((folder.path / "run.json").read_text())
+def record(folder: pytest.Pytester) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder.path / "run.json").read_text())
     return found
 
 
@@ -163,6 +164,7 @@ def test_every_executor_finds_what_one_process_finds(
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines([f"grb measures in: executors:{executor} (*Executor)"])
     assert differences(timeless(here), timeless(record(folder))) == []
+    assert (folder.path / "shrunk").exists() == (executor == "shrinking")
 
 
 @pytest.mark.slow
@@ -216,22 +218,44 @@ def test_workers_with_other_files_are_refused(folder: pytest.Pytester) -> None:
 
 @pytest.mark.slow
 def test_workers_without_our_disk_send_what_they_store(folder: pytest.Pytester) -> None:
-    """Perturbations, so that the next run finds them here."""
+    """Perturbations, so that the next run finds them here; and results, to resume with."""
     run(folder, "build", "another_disk", "--grb-store=here").assert_outcomes(passed=2)
-    assert perturbations_in(folder.path / "here") == perturbations_in(folder.path / "disk") != {}
+    here, there = folder.path / "here", folder.path / "disk"
+    assert stored_in(here, "perturbation") == stored_in(there, "perturbation") != {}
+    assert stored_in(here, "text") == stored_in(there, "text") != {}
+    result = run(folder, "build", "", "--grb-store=here", "--grb-resume")
+    result.assert_outcomes(passed=2)
+    assert {
+        repeat["measured_before"]
+        for case in record(folder)["cases"]
+        for repeat in case["outcome"]["repeats"]
+    } == {True}
 
 
-def test_an_executor_and_xdist_exclude_each_other(folder: pytest.Pytester) -> None:
-    """And a module that is not there ends the run."""
-    for more, said in (("-n1", "*--grb-executor measures in *"), ("", "*'executors:nothing'*")):
-        result = run(folder, "build", "nothing", *filter(None, [more]))
+def test_what_an_executor_excludes_ends_the_run(folder: pytest.Pytester) -> None:
+    """Workers of pytest-xdist, a base; and a function that is not there."""
+    for executor, more, said in (
+        ("nothing", "-n1", "*--grb-executor measures in *"),
+        ("nothing", "", "*'executors:nothing'*"),
+        ("spawned", "--grb-base=HEAD", "*--grb-base and --grb-executor: *--grb-baseline*"),
+    ):
+        if more.startswith("--grb-base"):
+            repository(folder)
+        result = run(folder, "build", executor, *filter(None, [more]))
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([said])
 
 
-def perturbations_in(folder: Path) -> dict[str, bytes]:
-    """The files of a store that hold perturbations, by their names."""
-    header = b'"kind": "perturbation"'
+def repository(folder: pytest.Pytester) -> None:
+    """Make the folder one with a revision."""
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], cwd=folder.path, check=True)
+
+
+def stored_in(folder: Path, kind: str) -> dict[str, bytes]:
+    """The files of a kind in a store, by their names."""
+    header = f'"kind": "{kind}"'.encode()
     files = {path.name: path.read_bytes() for path in folder.rglob("*.npz")}
     return {name: content for name, content in files.items() if header in content}
 

@@ -44,10 +44,12 @@ def test_a_task_finds_its_dataset_again_in_another_process() -> None:
 def test_files_that_changed_since_the_run_began_are_refused() -> None:
     """By name, before anything is measured."""
     digests = {"grb_check.models:gcn": "ab12", "no_such_module:build": "cd34"}
-    with pytest.raises(UsageError) as raised:
+    with pytest.raises(UsageError, match=r"files of grb_check.models:gcn, no_such_module:build "):
         run_task(task(execution=Execution(digests=digests)))
+    with pytest.raises(UsageError) as raised:  # of an executor's worker
+        run_task(task(execution=Execution(digests=digests, versions=versions())))
     for name in digests:
-        assert f"files of {name} are others there" in str(raised.value)
+        assert f"files of {name} differ" in str(raised.value)
 
 
 def test_workers_with_other_versions_are_refused() -> None:
@@ -65,10 +67,11 @@ def test_workers_with_other_versions_are_refused() -> None:
 def test_a_worker_with_other_data_is_refused() -> None:
     """A machine may have another file of the same name."""
     fingerprint = run_task(task()).values[CASE].fingerprint
-    given = replace(task(steps.measure), cases=())
-    assert run_task(replace(given, fingerprint=fingerprint)).values == {}
-    with pytest.raises(DataError, match=r"dataset synthetic-cora: .* has other data"):
-        run_task(replace(given, fingerprint="ab12"))
+    for step in (steps.measure, steps.references):
+        given = replace(task(step), cases=())
+        assert run_task(replace(given, fingerprint=fingerprint)).values == {}
+        with pytest.raises(DataError, match=r"dataset synthetic-cora: .* has other data"):
+            run_task(replace(given, fingerprint="ab12"))
 
 
 def _nothing(process: process.Process, _: Task) -> Any:

@@ -136,6 +136,27 @@ def test_key_depends_on_names_and_values_not_on_order() -> None:
     assert len(key(a=1)) == 64
 
 
+def test_files_of_another_store_are_added_once(tmp_path) -> None:
+    """Perturbations and texts, as they were written there; nothing to a store that is only read."""
+    made: dict[str, bytes] = {}
+    theirs = Store(tmp_path / "theirs", made=made)
+    theirs.save_text("a" * 64, "first")
+    theirs.save_perturbation("b" * 64, Perturbation(notes=("one",)))
+    theirs.save_arrays("c" * 64, {"x": np.zeros(1)})
+    assert [*made] == ["a" * 64, "b" * 64]
+    ours = Store(tmp_path / "ours")
+    ours.save_text("a" * 64, "ours")
+    for key, content in made.items():
+        ours.add(key, content)
+        Store(tmp_path / "read", read_only=True).add(key, content)
+        Store(None).add(key, content)
+    assert ours.load_text("a" * 64) == "ours"
+    found = ours.load_perturbation("b" * 64)
+    assert found is not None
+    assert found.notes == ("one",)
+    assert not (tmp_path / "read").exists()
+
+
 def test_nothing_is_kept_without_a_folder() -> None:
     """A store without a folder accepts everything and keeps nothing."""
     store = Store(None)

@@ -87,6 +87,13 @@ def within() -> Iterator[Executor]:
 
 
 @contextmanager
+def fragile() -> Iterator[Executor]:
+    """Yield an executor, and fail at the end."""
+    yield Bare()
+    raise RuntimeError("not today")
+
+
+@contextmanager
 def of_a_number() -> Iterator[int]:
     """Yield what is no executor."""
     yield 1

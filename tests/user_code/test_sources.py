@@ -6,11 +6,13 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from grb_check.user_code.sources import (
     definition,
+    imported_digest,
     source_digest,
     sources_digest,
 )
@@ -81,6 +83,23 @@ def test_what_a_model_imports_counts_wherever_it_lies(package: Path) -> None:
     farther.write_text("SIZE = 2")
     assert sources_digest("sourced:build") != before
     assert not {"sourced", "alone", "farther"} & set(sys.modules)
+
+
+def test_the_digest_of_what_is_imported_stays_that_of_its_import(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever of it is named; until it is imported again."""
+    alone = package.parent / "alone.py"
+    first = imported_digest("alone:SIZE")
+    assert first == sources_digest("alone")
+    monkeypatch.setitem(sys.modules, "alone", ModuleType("alone"))  # as by an import
+    alone.write_text("SIZE = 2")
+    assert imported_digest("alone:OTHER") == imported_digest("alone") == first
+    monkeypatch.setitem(sys.modules, "alone", ModuleType("alone"))  # as by another one
+    assert imported_digest("alone:SIZE") == sources_digest("alone") != first
+    monkeypatch.delitem(sys.modules, "alone")
+    alone.write_text("SIZE = 3")
+    assert imported_digest("alone:SIZE") == sources_digest("alone")
 
 
 def test_two_modules_may_import_each_other(package: Path) -> None:

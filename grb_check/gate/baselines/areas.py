@@ -19,7 +19,7 @@ def areas_beside(pair: Pair) -> str:
     """Return the mean areas under attack of both sides, in words; empty if a side has none.
 
     With two or more trainings also the p of a paired t-test on repeats, two-sided, that the mean
-    has not changed.
+    has not changed; collapsed trainings are among them.
     """
     repeats = range(pair.repeats) if pair.on_targets else pair.trainings
     if not (pair.before.areas and pair.after.areas and repeats):
@@ -31,8 +31,8 @@ def areas_beside(pair: Pair) -> str:
             for side in (pair.before, pair.after)
         )
         text = f"{name} {statistics.fmean(after):.1f} against {statistics.fmean(before):.1f}"
-        losses = [was - now for was, now in zip(before, after, strict=True)]
-        if len(losses) > 1 and not pair.on_targets and any(losses):
+        losses = [round(was - now, 3) for was, now in zip(before, after, strict=True)]
+        if len(set(losses)) > 1 and not pair.on_targets:
             beyond = mean_test(losses, margin=0.0).p
             text += f" (p {short(2 * min(beyond, 1 - beyond))})"
         texts.append(text)

@@ -52,7 +52,8 @@ def compare(pair: Pair, margin: float, alpha: float, share: float = ONLY) -> Com
         share: of this one, see `looks`.
     """
     result = _compared(pair, margin, alpha, share)
-    areas = "" if pair.accuracy == "clean" else areas_beside(pair)
+    told = pair.accuracy != "clean" and result.result != "incomparable"
+    areas = areas_beside(pair) if told else ""
     return replace(result, text=f"{result.text}; {areas}") if areas else result
 
 

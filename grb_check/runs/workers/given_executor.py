@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import Executor
-from contextlib import ExitStack
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from typing import Any, Final
 
@@ -18,17 +18,19 @@ OPTION: Final = "--grb-executor"
 EXPECTED: Final = "function without arguments that returns a concurrent.futures.Executor"
 
 
-def start_executor(target: str, width: int | None = None) -> Workers:
+def start_executor(target: str, width: int | None = None, *, timed: bool = False) -> Workers:
     """Make the executor that a function makes.
 
     Args:
         target: `pkg.module:function`; it returns an `Executor`, or a context manager of one, which
             is left when the run ends, and may be called again where all workers were lost.
         width: tasks that may be in flight at once; default: the executor's `max_workers`, or the
-            cores of this machine.
+            cores of this machine. Threads of this process run one task at a time.
+        timed: whether tasks have a time limit, in which none may wait for a worker.
 
     Raises:
-        UsageError: it cannot be imported or called, or makes something else.
+        UsageError: it cannot be imported or called, or makes something else; or tasks are timed,
+            and nobody knows how many it runs at once.
     """
     factory = import_target(target, "executor", EXPECTED)
     label, leaving = f"{OPTION}={target}", ExitStack()
@@ -46,23 +48,39 @@ def start_executor(target: str, width: int | None = None) -> Workers:
     if not isinstance(made, Executor):
         context.run(leaving.close)
         raise UsageError(f"{label} made a {type(made).__name__}; name a {EXPECTED}")
-    known = (getattr(made, name, None) for name in ("max_workers", "_max_workers"))
-    own = next((each for each in known if isinstance(each, int)), None)
+    own = width or _own_width(made)
+    if timed and own is None:
+        context.run(leaving.close)
+        raise UsageError(
+            f"{label}: its executor does not say how many tasks it runs at once (max_workers), and "
+            f"--grb-timeout would count the time in which a task waits; give --grb-jobs=N as well"
+        )
 
     def close() -> None:
-        # Those of the standard library, which forgets them, and would let them end their tasks.
-        processes = dict(getattr(made, "_processes", None) or {})
         try:
+            # Those of the standard library, which forgets them, and would let them end their tasks.
+            processes = getattr(made, "_processes", None)
+            ended = [*processes.values()] if isinstance(processes, dict) else []
             made.shutdown(wait=False)
-            for process in processes.values():
+            for process in ended:
                 process.kill()
             context.run(leaving.close)
         except Exception as error:  # what was measured is not lost with it
-            warnings.warn(f"{label}: raised when it was closed: {one_line(error)}", stacklevel=2)
+            with suppress(Warning):  # where warnings are errors
+                text = f"{label}: raised when it was closed: {one_line(error)}"
+                warnings.warn(text, stacklevel=2)
 
     return Workers(
         executor=made,
         name=f"{target} ({type(made).__name__})",
-        width=width or own or cores(),
+        width=own or cores(),
         close=close,
     )
+
+
+def _own_width(executor: Executor) -> int | None:
+    """Tasks that an executor runs at once; None if it does not say."""
+    if isinstance(executor, ThreadPoolExecutor):
+        return 1
+    known = (getattr(executor, name, None) for name in ("max_workers", "_max_workers"))
+    return next((each for each in known if isinstance(each, int)), None)

@@ -49,18 +49,17 @@ class _Job:
     task: Task
     future: Future[Answer] = field(default_factory=Future)
     tries: int = 0
-    start: int = 0  # of the workers, when the last try began
+    inner: Future[Answer] | None = None  # of the try that is under way
     begun: float = 0.0
 
 
 class Retrying:
     """Gives tasks to workers in order, as many at a time as they have room for.
 
-    A task that was lost with its worker while others go on is run once more. If all workers broke
-    down together, as processes do when one dies, or there was not enough memory, nobody knows which
-    task is to blame: all workers are started again, and each of these tasks is run again alone,
-    after all others. One that takes longer than it may is lost at once, and the workers are started
-    again.
+    A task that was lost with its worker is run again alone, after all others. If all workers broke
+    down together, as processes do when one dies, nobody knows which task is to blame: the workers
+    are started again, and each of the tasks that they had is run again alone. One that takes longer
+    than it may is lost at once, and the workers are started again.
 
     Args:
         start: starts the workers, which are closed with this object.
@@ -80,7 +79,6 @@ class Retrying:
         self._waiting: deque[_Job] = deque()
         self._alone: deque[_Job] = deque()
         self._running: set[_Job] = set()
-        self._start = 0
         # Executors must not be given tasks in callbacks of futures: some hold locks then.
         self._events: queue.SimpleQueue[tuple[_Job, Future[Answer] | None] | None]
         self._events = queue.SimpleQueue()
@@ -96,6 +94,8 @@ class Retrying:
         """Run a task; the future raises `LostError` if it was lost twice."""
         job = _Job(task)
         self._events.put((job, None))
+        if not self._thread.is_alive():
+            _lose(job, self._refused)
         return job.future
 
     def close(self) -> None:
@@ -103,10 +103,26 @@ class Retrying:
         self._events.put(None)
         with self._changing:
             self._refused = "the workers are closed"
-            self._workers.close()
+            self._close_workers()
         self._thread.join(timeout=5)
 
+    def _close_workers(self) -> None:
+        for job in list(self._running):
+            if job.inner is not None:  # or an executor may still begin it
+                job.inner.cancel()
+        self._workers.close()
+
     def _serve(self) -> None:
+        try:
+            self._serve_events()
+        except Exception as error:  # whoever waits for a task would wait for ever
+            self._refused = f"tasks are given to no worker any more: {one_line(error)}"
+            for job in (*self._waiting, *self._alone, *self._running):
+                _lose(job, self._refused)
+        for job in (*self._waiting, *self._alone, *self._running):
+            job.future.cancel()
+
+    def _serve_events(self) -> None:
         while True:
             with contextlib.suppress(queue.Empty):
                 event = self._events.get(timeout=None if self._timeout is None else _LOOK)
@@ -115,13 +131,15 @@ class Retrying:
                 job, inner = event
                 if inner is None:
                     self._waiting.append(job)
-                elif job in self._running:
+                elif job.inner is inner and job in self._running:  # and not of an older try
                     self._running.discard(job)
-                    self._settle(job, inner)
+                    try:
+                        self._settle(job, inner)
+                    except Exception as error:
+                        _lose(job, one_line(error))
+                        raise
             self._end_late_ones()
             self._fill()
-        for job in (*self._waiting, *self._alone, *self._running):
-            job.future.cancel()
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self.width:
@@ -130,7 +148,7 @@ class Retrying:
             self._begin(self._alone.popleft())
 
     def _begin(self, job: _Job) -> None:
-        job.tries, job.start, job.begun = job.tries + 1, self._start, time.monotonic()
+        job.tries, job.begun = job.tries + 1, time.monotonic()
         self._running.add(job)
         try:
             if self._refused:
@@ -139,6 +157,7 @@ class Retrying:
         except Exception as error:  # an executor that is closed or broken refuses tasks
             inner = Future()
             inner.set_exception(error)
+        job.inner = inner
         inner.add_done_callback(lambda done: self._events.put((job, done)))
 
     def _settle(self, job: _Job, inner: Future[Answer]) -> None:
@@ -149,13 +168,13 @@ class Retrying:
             return
         broken = breaks_all(error)
         written = self._workers.written() if broken else ""
-        if broken and job.start == self._start:  # the first to tell
+        if broken:  # the first to tell: later events of these workers are of an older try
             self._restart()
         memory = isinstance(error, MemoryError)
         if of_the_task(error):
             job.future.set_exception(error)
         elif job.tries < TRIES:
-            (self._alone if broken or memory else self._waiting).append(job)
+            self._alone.append(job)
         else:
             text = f"not enough memory: {error}" if memory else one_line(error)
             more = f"; it wrote: {written}" if written else ""
@@ -175,15 +194,29 @@ class Retrying:
             self._restart()
 
     def _restart(self) -> None:
-        self._start += 1
+        """Start the workers again, and take back the tasks that they had.
+
+        Some executors never end the futures of workers that are gone.
+        """
         with self._changing:
-            self._workers.close()
-            if self._refused:
-                return
-            try:
-                self._workers = self._start_workers()
-            except GrbCheckError as error:
-                self._refused = one_line(error)
+            self._close_workers()
+            if not self._refused:
+                try:
+                    self._workers = self._start_workers()
+                except GrbCheckError as error:
+                    self._refused = one_line(error)
+        for job in sorted(self._running, key=lambda job: job.begun):
+            self._running.discard(job)
+            job.inner = None
+            if job.tries < TRIES:
+                self._alone.append(job)
+            else:
+                _lose(job, "lost twice: its workers were started again because of another task")
+
+
+def _lose(job: _Job, why: str) -> None:
+    if not job.future.done():
+        job.future.set_exception(LostError(why))
 
 
 def _error_of(inner: Future[Answer]) -> BaseException | None:

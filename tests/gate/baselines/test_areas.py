@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 from baseline_factory import accuracies, entry
+from outcome_factory import outcome
 
 from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Ranking
 from grb_check.gate.baselines.areas import areas_beside
 from grb_check.gate.baselines.compare import compare
-from grb_check.gate.baselines.files import BaselineCase
+from grb_check.gate.baselines.files import BaselineCase, entry_of
 from grb_check.gate.baselines.pairs import Pair
 
 CASE = Case("fraud", "full", "injection", "rnd")
@@ -46,6 +48,31 @@ def test_nothing_is_told_of_areas_that_a_side_lacks(
 ) -> None:
     """As of a baseline that was written before there were any."""
     assert areas_beside(Pair(CASE, side(sides[0], "a"), side(sides[1], "b"))) == ""
+
+
+def test_areas_are_those_under_attack_or_none() -> None:
+    """Where gangs have graphs of their own, an outcome has the clean ranking alone."""
+    clean, attacked = (
+        Ranking(roc_auc=a, average_precision=a / 2, false_alarms=0.1) for a in (0.9, 0.7)
+    )
+    plain = outcome([(0.8, 0.4)], [(0.8, 0.6)])
+    for rankings, areas in (((clean, attacked), ((0.7, 0.35),)), ((clean,), ()), ((), ())):
+        repeats = tuple(replace(repeat, rankings=rankings) for repeat in plain.repeats)
+        assert entry_of(replace(plain, repeats=repeats)).areas == areas
+
+
+def test_what_cannot_be_compared_has_no_areas() -> None:
+    """They may be of other data."""
+    other = replace(side(AFTER, "b"), dataset="e" * 16)
+    compared = compare(Pair(CASE, side(BEFORE, "a"), other), 2.0, 0.05)
+    assert compared.result == "incomparable"
+    assert "ROC-AUC" not in compared.text
+
+
+def test_equal_areas_have_no_test() -> None:
+    """Nor has a difference that is the same in each repeat, up to rounding."""
+    moved = [(a + 1e-6, b) for a, b in BEFORE]
+    assert "(p" not in areas_beside(Pair(CASE, side(BEFORE, "a"), side(moved, "b")))
 
 
 def test_a_finished_model_has_no_test_on_repeats() -> None:

@@ -6,7 +6,9 @@ import os
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import pytest
@@ -48,7 +50,7 @@ def test_what_makes_no_executor_is_an_error(target: str, said: list[str]) -> Non
 
 @pytest.mark.parametrize(
     ("target", "given", "width"),
-    [("threads", None, 3), ("threads", 2, 2), ("bare", None, cores()), ("bare", 5, 5)],
+    [("threads", None, 1), ("threads", 2, 2), ("spawned", None, 2), ("bare", None, cores())],
 )
 def test_as_many_tasks_are_in_flight_as_the_executor_takes(
     target: str, given: int | None, width: int
@@ -57,8 +59,27 @@ def test_as_many_tasks_are_in_flight_as_the_executor_takes(
     workers = start_executor(f"worker_functions:{target}", given)
     assert workers.width == width
     assert workers.name.startswith(f"worker_functions:{target} (")
-    assert workers.executor.submit(calls.own_process).result(WAIT) == os.getpid()
     workers.close()
+
+
+def test_a_time_limit_needs_the_number_of_workers() -> None:
+    """It would count the time in which tasks wait for one."""
+    with pytest.raises(UsageError, match="give --grb-jobs=N as well"):
+        start_executor("worker_functions:bare", timed=True)
+    start_executor("worker_functions:bare", 3, timed=True).close()
+    start_executor("worker_functions:threads", timed=True).close()
+
+
+@pytest.mark.parametrize("kind", ["default", "error"])
+def test_an_error_at_the_end_loses_nothing(kind: Literal["default", "error"]) -> None:
+    """It is a warning, and nothing at all where warnings are errors."""
+    workers = start_executor("worker_functions:fragile")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter(kind)
+        workers.close()
+    said = [str(warning.message) for warning in caught]
+    assert all("raised when it was closed: not today" in text for text in said)
+    assert len(said) == (kind == "default")
 
 
 def test_a_context_is_left_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -50,6 +51,7 @@ class Imitation(Executor):
         return future
 
     def _run(self, future: Future[Any], number: int) -> None:
+        future.set_running_or_notify_cancel()
         with self._lock:
             self._tries[number] = self._tries.get(number, 0) + 1
         answer = self._answer(number, self._tries[number])
@@ -104,7 +106,10 @@ def test_each_call_ends_with_its_result_or_is_lost_twice(
     results = [future.exception(WAIT) or future.result(WAIT) for future in futures]
     for number, result in enumerate(results):
         lost = [number < len(part) and bool(part[number]) for part in (first, second)]
-        assert isinstance(result, LostError) if all(lost) else result == number
+        if all(lost):
+            assert isinstance(result, LostError)
+        elif not lost[1] or "broken" not in (*first, *second):  # or another one took it with it
+            assert result == number
     assert workers.most <= width
     calls.close()
     assert workers.closed == workers.starts
@@ -119,6 +124,61 @@ def test_what_a_task_raises_is_not_tried_again(calls: list[Retrying], error: Exc
     (future,) = submitted(calls[0], [7])
     assert future.exception(WAIT) is error
     assert tried == [7]
+
+
+def test_what_an_executor_leaves_open_is_tried_again(calls: list[Retrying]) -> None:
+    """Some never end the futures of workers that are gone."""
+    begun, ended = threading.Semaphore(0), threading.Event()
+
+    def answer(number: int, tries: int) -> object:
+        if tries > 1:
+            return number
+        begun.release()
+        if number == 0:
+            begun.acquire(), begun.acquire()  # both have begun
+            return BrokenExecutor("all gone")
+        ended.wait(WAIT)  # for ever, as far as the run is concerned
+        return number
+
+    workers = Imitation(2, answer)
+    calls.append(Retrying(workers.start))
+    futures = submitted(calls[0], range(2))
+    assert [future.result(WAIT) for future in futures] == [0, 1]
+    ended.set()
+    assert workers.starts == 2
+
+
+def test_an_error_of_the_queue_itself_ends_all_tasks(calls: list[Retrying]) -> None:
+    """Whoever waits for one is told, and whoever submits another."""
+
+    def close() -> None:
+        raise ZeroDivisionError("an error of ours")
+
+    workers = Imitation(1, lambda *_: BrokenExecutor("all gone"))
+    retrying = Retrying(lambda: replace(workers.start(), close=close))
+    futures = submitted(retrying, range(3))
+    for future in (*futures, *submitted(retrying, range(1))):
+        with pytest.raises(LostError, match="an error of ours"):
+            future.result(WAIT)
+
+
+def test_closing_cancels_what_an_executor_has_not_begun() -> None:
+    """Or threads would train on after Ctrl-C."""
+
+    class Queue(Executor):
+        def submit(self, *_: Any, **__: Any) -> Future[Any]:
+            queued.append(Future())
+            taken.release()
+            return queued[-1]
+
+    queued: list[Future[Any]] = []
+    taken = threading.Semaphore(0)
+    workers = Workers(executor=Queue(), name="queue", width=2, close=lambda: None)
+    retrying = Retrying(lambda: workers)
+    submitted(retrying, range(3))
+    assert all(taken.acquire(timeout=WAIT) for _ in range(2))
+    retrying.close()
+    assert [future.cancelled() for future in queued] == [True, True]
 
 
 def test_suspects_of_a_break_down_are_tried_alone(calls: list[Retrying]) -> None:
