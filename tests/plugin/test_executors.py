@@ -129,6 +129,13 @@ def shrinking():
         yield executor
 """
 
+# A process that a shell has put into the background ignores interrupts, and so do its children.
+IN_A_TERMINAL = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
 GATE = ("--grb-dataset=./tiny", "--grb-max-drop=1", "--grb-min-clean=0", "--grb-only")
 CASES = (*GATE, "--grb-difficulty=easy", "--grb-attack=injection/rnd,attacks:Stored")
 
@@ -190,7 +197,7 @@ def test_an_interrupt_ends_the_workers(folder: pytest.Pytester) -> None:
     """As in a terminal, where all of its processes get it."""
     given = ("--grb-model=counted:hangs", "--grb-repeats=2", "--grb-executor=executors:cluster")
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *CASES, *given],
+        [sys.executable, "-c", IN_A_TERMINAL, *CASES, *given],
         cwd=folder.path,
         start_new_session=True,
         stdout=subprocess.PIPE,
