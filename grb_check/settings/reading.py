@@ -158,7 +158,7 @@ def _execution(
     if execution.timeout is not None and not execution.elsewhere:
         raise UsageError(
             f"{raw.name('grb_timeout')} ends a task of a worker process, and this process measures "
-            f"by itself; give --grb-jobs=1 or more as well, or "
-            f"--grb-executor, or no timeout"
+            f"by itself; give --grb-jobs=1 or more as well, or --grb-executor, "
+            f"or no timeout"
         )
     return execution
