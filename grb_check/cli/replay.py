@@ -110,7 +110,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--target",
         metavar="NUMBER",
         type=int,
-        help="show the changes of this node, or graph, where each is attacked on its own",
+        help="show what this node is lost to, in a case that attacks single nodes",
     )
     parser.add_argument(
         "--at",
@@ -352,13 +352,13 @@ def _check_target(measured: Sequence[ReplayedRepeat], wanted: int | None) -> Non
     """Check that a target can be shown.
 
     Raises:
-        UsageError: targets are attacked together, or it is none.
+        UsageError: the case does not attack single nodes, or not this one.
     """
     if wanted is None:
         return
     for apart in (row.apart for row in measured):
         if apart is None:
-            raise UsageError("--target: this case attacks its targets together, and none alone")
+            raise UsageError("--target: this case does not attack single nodes; leave it away")
         if not _targets(apart, wanted):
             raise UsageError(f"--target={wanted}: this case has no such target")
 

@@ -24,9 +24,9 @@ class LostTarget:
     """A target that was right, and is lost to changes that were made for it alone.
 
     Attributes:
-        target: number of the node or graph.
+        target: number of the node.
         now: class that it has then.
-        added, removed: pairs of nodes; of a graph, numbered in the whole set.
+        added, removed: pairs of nodes.
     """
 
     target: int
@@ -37,7 +37,7 @@ class LostTarget:
 
 @dataclass(frozen=True)
 class SingleTargets:
-    """What becomes of targets that are attacked each on its own.
+    """What becomes of nodes that are attacked each on its own.
 
     Attributes:
         lost: with the changes that were made for them.
@@ -55,7 +55,7 @@ class ReplayedRepeat:
     """The result of a repeat now, beside the recorded one.
 
     Attributes:
-        apart: None if targets are attacked together.
+        apart: None if the case does not attack single nodes.
     """
 
     recorded: SavedRepeat

@@ -245,7 +245,7 @@ def test_each_target_is_shown_with_its_own_changes(home: Path, replay, monkeypat
     for target, words in ((kept, "keeps its class"), (wrong, "was wrong without the attack")):
         _, lines = replay("each.npz", "--target", str(target))
         assert lines.count(f"  target {target} {words}") == 2
-    for file, target, said in (("each", 999, "no such target"), ("kept", kept, "together")):
+    for file, target, said in (("each", 999, "no such target"), ("kept", kept, "single nodes")):
         code, lines = replay(f"{file}.npz", "--target", str(target))
         assert code == 128
         assert said in lines[-1]
