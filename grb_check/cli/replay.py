@@ -358,7 +358,7 @@ def _check_target(measured: Sequence[ReplayedRepeat], wanted: int | None) -> Non
         return
     for apart in (row.apart for row in measured):
         if apart is None:
-            raise UsageError("--target: this case does not attack single nodes; leave it away")
+            raise UsageError("--target: this case does not attack single nodes; leave it out")
         if not _targets(apart, wanted):
             raise UsageError(f"--target={wanted}: this case has no such target")
 
