@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from grb_check.cases.case import Case
+from grb_check.cases.selection import by_model_and_dataset
 from grb_check.errors import UsageError
 
 MOST_SHARDS: Final = 10_000
+TRAINING: Final = 10  # cases that a training is taken to be as long as
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def divide(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, flo
     """
     if shard is None:
         return RunCases(cases=tuple(cases), part=tuple(cases))
-    shares = cut([case.id for case in cases], seconds, shard.count)
+    shares = cut(cases, seconds, shard.count)
     mine = set(shares[shard.index - 1])
     return RunCases(
         cases=tuple(cases),
@@ -84,35 +86,72 @@ def divide(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, flo
 
 
 def cut(
-    ids: Iterable[str], seconds: Mapping[str, float], count: int
+    cases: Iterable[Case], seconds: Mapping[str, float], count: int
 ) -> tuple[tuple[str, ...], ...]:
     """Divide cases into shares that take about the same time.
 
-    The longest first, each to the share with the least so far (R. L. Graham 1969, "Bounds on
-    Multiprocessing Timing Anomalies": no share is longer than 4/3 - 1/(3 count) of the optimum).
-    The result depends on the arguments only, neither on the order of `ids` nor on the machine.
+    Each share trains every model that it has cases of, so those of a model on a dataset stay
+    together: a share goes on with the next model when it has taken the last case of one, and all
+    shares together train at most `count - 1` models more than one run does. The limit of a share's
+    time is the least, by bisection, under which `count` shares hold all cases, each taken by the
+    first share that it fits into, the longest first (MULTIFIT of Coffman, Garey and Johnson 1978,
+    "An Application of Bin-Packing to Multiprocessor Scheduling", with a training before the first
+    case of a model). The result depends on the arguments only, neither on the order of `cases` nor
+    on the machine.
 
     Args:
-        ids: of the cases, each once.
-        seconds: durations by id; a case without one is given the median of the others, and if
-            no case has one, all are equal.
+        cases: each once.
+        seconds: durations by id, without training; a case without one is given the median of the
+            others, and if no case has one, all are equal.
         count: number of shares.
 
     Returns:
-        The ids of each share, sorted; shares may be empty if there are few cases.
+        The ids of each share, sorted; the last ones are empty if fewer take no longer.
     """
-    ids = sorted(ids)
-    known = {
-        identifier: seconds[identifier]
-        for identifier in ids
-        if 0.0 <= seconds.get(identifier, -1.0) < math.inf
-    }
+    cases = sorted(cases, key=lambda case: case.id)
+    given = {case: seconds.get(case.id, -1.0) for case in cases}
+    known = {case: duration for case, duration in given.items() if 0.0 <= duration < math.inf}
     usual = statistics.median(known.values()) if known else 1.0
     # Whole milliseconds: sums of floats could depend on their order.
-    times = {identifier: round(1000 * known.get(identifier, usual)) for identifier in ids}
-    loads, shares = [0] * count, [list[str]() for _ in range(count)]
-    for identifier in sorted(ids, key=lambda name: (-times[name], name)):
-        least = min(range(count), key=lambda share: (loads[share], len(shares[share]), share))
-        loads[least] += times[identifier]
-        shares[least].append(identifier)
-    return tuple(tuple(sorted(share)) for share in shares)
+    times = {case: max(1, round(1000 * known.get(case, usual))) for case in cases}
+    training = TRAINING * max(1, round(1000 * usual))
+    groups = [
+        sorted(group, key=lambda case: (-times[case], case.id))
+        for group in by_model_and_dataset(cases)
+    ]
+    least = training + max(times.values(), default=0)  # a case alone
+    most = sum(times.values()) + len(groups) * training  # all in one share
+    while least < most:
+        limit = (least + most) // 2
+        if len(_filled(groups, times, training, limit)) <= count:
+            most = limit
+        else:
+            least = limit + 1
+    shares = _filled(groups, times, training, most)
+    shares += [[] for _ in range(count - len(shares))]
+    return tuple(tuple(sorted(case.id for case in share)) for share in shares)
+
+
+def _filled(
+    groups: Sequence[Sequence[Case]], times: Mapping[Case, int], training: int, limit: int
+) -> list[list[Case]]:
+    """Fill one share after another up to the limit, which a training and any one case keep to."""
+    shares: list[list[Case]] = [[]]
+    load = 0
+    for group in groups:
+        left = list(group)
+        while left:
+            trained, rest = load + training, []
+            for case in left:
+                if trained + times[case] <= limit:
+                    shares[-1].append(case)
+                    trained += times[case]
+                else:
+                    rest.append(case)
+            if len(rest) < len(left):
+                load = trained
+            left = rest
+            if left:
+                shares.append([])
+                load = 0
+    return shares

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from grb_check.cases.case import Case
+from grb_check.cases.shards import TRAINING
 
 # Parts may take these shares of what each worker has to do: with smaller ones more victims are
 # trained twice, with larger ones workers wait for the last part. The plan that ends first counts.
 LARGEST: Final = (math.inf, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
-
-
-TRAINING: Final = 10  # cases that a training is taken to be as long as
 
 
 @dataclass(frozen=True, kw_only=True)
