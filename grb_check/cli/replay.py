@@ -27,7 +27,7 @@ from grb_check.cases import counter_example
 from grb_check.cases.case import Case
 from grb_check.cli.console import complain, say
 from grb_check.datasets import Places
-from grb_check.datasets.catalogue import split_off_number
+from grb_check.datasets.catalogue import split_off_selection
 from grb_check.datasets.metric_names import check_metric
 from grb_check.datasets.source import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
 from grb_check.errors import (
@@ -226,9 +226,9 @@ def _settings(options: argparse.Namespace, saved: Evidence) -> RunSettings:
     if options.grb_dataset:
         source = datasets.find(datasets.anchored(options.grb_dataset, Path.cwd()), places)
     else:
-        given, number = split_off_number(saved.data.spec)
+        given, selection = split_off_selection(saved.data.spec)
         name, equals, where = given.rpartition("=")
-        moved = f"{name}{equals}{_moved(where, saved.data.base)}{number}"
+        moved = f"{name}{equals}{_moved(where, saved.data.base)}{selection}"
         source = datasets.find(moved, places)
     return RunSettings(
         models=(model,),

@@ -18,6 +18,7 @@ from grb_check.datasets.source import (
     DatasetRequest,
     Format,
     Places,
+    Selection,
     Source,
     expanded,
 )
@@ -52,7 +53,7 @@ def find(spec: str, places: Places | None = None) -> Source:
             becomes the dataset's; `pyg:CLASS` or `pyg:CLASS/NAME`; `pkg.module:function`; `name=`
             before any of the last; or the name of a directory or file inside one of the places. A
             known name wins over a directory of the same name in the working directory. `#3` at the
-            end names the third of a graph's own splits.
+            end names the third of a graph's own splits, `#type1` the edges that attacks change.
         places: where to look, and whether to download.
 
     Raises:
@@ -79,31 +80,34 @@ def find_original(spec: str, places: Places) -> Source:
     for source in _candidates(request, places):
         if source.pending or not source.missing():
             source = replace(source, places=places, given=spec)
-            return _with_split(source, request) if request.split_number else source
+            return _selected(source, request) if request.selection else source
         looked.append(source)
     raise UsageError(_not_found(request, places, looked))
 
 
-def _with_split(source: Source, request: DatasetRequest) -> Source:
-    """Return a source of one of several splits, with its number in its name unless it has one.
+def _selected(source: Source, request: DatasetRequest) -> Source:
+    """Return a source with what is selected of it, which its name ends in unless it was given.
 
     Raises:
-        UsageError: datasets of this format have one split.
+        UsageError: datasets of this format have one split, and edges of one type.
     """
-    number = request.split_number
-    if not source.format.has_splits:
+    selection = request.selection
+    if not source.format.of_pyg:
         raise UsageError(
-            f"dataset {request.given!r}: #{number} names one of several splits, which masks of "
-            f"shape [nodes, splits] of a torch_geometric.data.Data are; leave it out"
+            f"dataset {request.given!r}: {selection} selects a split or a type of edges, and only "
+            f"a torch_geometric.data.Data has several: masks of shape [nodes, splits], edge_type "
+            f"[edges]; leave it out"
         )
-    name = source.name if request.name else f"{source.name}.{number}"
-    return replace(source, name=name, split_number=number)
+    name = source.name if request.name else source.name + str(selection).replace("#", ".")
+    return replace(source, name=name, selection=selection)
 
 
-def split_off_number(spec: str) -> tuple[str, str]:
-    """Return a dataset without the number of its split, and `#NUMBER`; empty if it has none."""
-    match = re.fullmatch(r"(.+)(#[1-9]\d*)", spec, re.DOTALL)
-    return (match[1], match[2]) if match and not os.path.exists(spec) else (spec, "")
+def split_off_selection(spec: str) -> tuple[str, Selection]:
+    """Return a dataset without what is selected of it, as by `#3` and `#type1`, and that."""
+    match = re.fullmatch(r"(.+?)(?:#([1-9]\d{0,8}))?(?:#type(\d{1,9}))?", spec, re.DOTALL)
+    if match is None or os.path.exists(spec):
+        return spec, Selection()
+    return match[1], Selection(int(match[2] or 0), None if match[3] is None else int(match[3]))
 
 
 def load(source: Source) -> Dataset:
@@ -162,7 +166,7 @@ def load_graph_set(source: Source) -> GraphSet:
 
 def anchored(spec: str, base: Path) -> str:
     """Return a dataset given as a path or `NAME=PATH` with the path made absolute."""
-    given, (spec, number) = spec, split_off_number(spec)
+    given, (spec, selection) = spec, split_off_selection(spec)
     name, equals, rest = spec.partition("=")
     if not (equals and NAME.fullmatch(name)):
         name, equals, rest = "", "", spec
@@ -171,12 +175,12 @@ def anchored(spec: str, base: Path) -> str:
         return given
     path = base / expanded(rest)
     is_path = _is_path(rest) or os.path.exists(path) or (equals and ":" not in rest)
-    return f"{name}{equals}{path}{number}" if is_path else given
+    return f"{name}{equals}{path}{selection}" if is_path else given
 
 
 def _wanted(given: str) -> DatasetRequest:
-    spec, number = split_off_number(given)
-    return replace(_request(spec), given=given, split_number=int(number[1:] or 0))
+    spec, selection = split_off_selection(given)
+    return replace(_request(spec), given=given, selection=selection)
 
 
 def _request(spec: str) -> DatasetRequest:

@@ -3,7 +3,8 @@
 Attacks add and remove undirected pairs of nodes. What a model gets for a pair of the data is all of
 its edges there: in the directions that they have, as often as they are there, with their
 attributes. A pair that an attack adds is an edge in both directions. Self-loops of the data stay
-with their nodes; no attack adds or removes one.
+with their nodes; no attack adds or removes one. So do edges of other types, where attacks change
+those of one type alone.
 """
 
 from __future__ import annotations
@@ -65,15 +66,20 @@ class SeenEdges:
         edge_index: int64 [2, f].
         attributes: of these edges, [f, ...] each.
         sources: int64 [f], the edge of the undirected graph that each comes from; -1 for
-            self-loops; None if they are the same edges.
+            self-loops and fixed edges; None if they are the same edges.
     """
 
     edge_index: Tensor
     attributes: Mapping[EdgeAttribute, Tensor] = field(default_factory=dict)
     sources: Tensor | None = None
 
+    @property
+    def fixed(self) -> Tensor | None:
+        """Edges that no attack changes, bool [f]; None if all are as in the undirected graph."""
+        return None if self.sources is None else self.sources < 0
+
     def factors(self, given: Tensor) -> Tensor:
-        """Return the factor of each edge, [f], from those of undirected edges, [e]; 1 for loops."""
+        """Return the factor of each edge, [f], from those of pairs, [e]; 1 for all others."""
         if self.sources is None:
             return given
         return torch.cat([given, given.new_ones(1)])[self.sources]
@@ -84,6 +90,44 @@ class SeenEdges:
         if known is None:
             known = torch.ones(self.edge_index.shape[1], device=self.edge_index.device)
         return known if given is None else self.factors(given) * known.to(given.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedEdges:
+    """Edges that stay with their nodes, whatever attacks do.
+
+    Attributes:
+        edge_index: int64 [2, k], nodes of the data.
+        attributes: of these edges, [k, ...] each.
+    """
+
+    edge_index: Tensor
+    attributes: Mapping[EdgeAttribute, Tensor]
+
+    def among(self, nodes: Tensor, num_nodes: int) -> FixedEdges:
+        """Return those between nodes of another graph, by their numbers there.
+
+        Args:
+            nodes: int64 [n], the node of the data that each node of the graph is, or `INJECTED`.
+            num_nodes: of the data.
+
+        Raises:
+            ValueError: two nodes of the graph are the same node of the data.
+        """
+        known = nodes >= 0
+        if torch.unique(nodes[known]).numel() < int(known.sum()):
+            raise ValueError("edges of other types have no place in several copies of a graph")
+        numbers = torch.full((num_nodes,), INJECTED, device=nodes.device)
+        numbers[nodes[known]] = known.nonzero().flatten()
+        ends = numbers[self.edge_index]
+        kept = (ends != INJECTED).all(dim=0)
+        attributes = {name: values[kept] for name, values in self.attributes.items()}
+        return FixedEdges(ends[:, kept], attributes)
+
+    def to(self, device: torch.device) -> FixedEdges:
+        """Return the same on a device."""
+        attributes = {name: values.to(device) for name, values in self.attributes.items()}
+        return FixedEdges(self.edge_index.to(device), attributes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +143,8 @@ class GivenEdges:
         nodes: int64 [n], the node of the data that each node of the present graph is, or
             `INJECTED`; nodes after these are injected. A graph of fewer nodes, such as one on which
             a model is tried, is not of the data: all of its edges are new.
-        types: for the types of new edges; None if edges have no type.
+        types: for the types of new edges; None if edges have no type, or new ones are of one type.
+        fixed: edges of other types than the one that attacks change; None if they change any.
     """
 
     codes: Tensor
@@ -108,16 +153,19 @@ class GivenEdges:
     num_nodes: int
     nodes: Tensor
     types: TypesAtNodes | None = None
+    fixed: FixedEdges | None = None
 
     @cached_property
     def one_each(self) -> bool:
-        """Whether each pair has one edge in each direction, and no node a self-loop."""
+        """Whether a model gets one edge in each direction of each pair, and nothing else."""
+        if self.fixed is not None:
+            return False
         loops = (self.codes // self.num_nodes == self.codes % self.num_nodes)[:-1]
         return not bool((self.starts.diff() != 1).any()) and not bool(loops.any())
 
     @property
     def edge_index(self) -> Tensor:
-        """All edges of the data, int64 [2, e], in the order of `attributes`."""
+        """All edges that attacks may change, and self-loops, int64 [2, e], as `attributes`."""
         codes = self.codes[:-1].repeat_interleave(self.starts.diff()[:-1])
         return torch.stack([codes // self.num_nodes, codes % self.num_nodes])
 
@@ -133,7 +181,15 @@ class GivenEdges:
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """All that determines what a model gets, for a digest."""
-        return self.codes, self.starts, *(self.attributes[name] for name in sorted(self.attributes))
+        own = self.codes, self.starts, *(self.attributes[name] for name in sorted(self.attributes))
+        fixed = self.fixed
+        if fixed is None:
+            return own
+        return (
+            *own,
+            fixed.edge_index,
+            *(fixed.attributes[name] for name in sorted(fixed.attributes)),
+        )
 
     def on(self, nodes: Tensor) -> GivenEdges:
         """Return the edges for a graph of other nodes, such as a part of this one, or copies.
@@ -154,6 +210,8 @@ class GivenEdges:
             nodes: int64 [m], of the data.
         """
         chosen = torch.isin(self.edge_index[0], nodes)
+        if self.fixed is not None and not bool(chosen.any()):
+            return self
         attributes = {
             name: torch.cat([values[:-1], of_new_edges(values[:-1][chosen]).to(values)[None]])
             for name, values in self.attributes.items()
@@ -187,7 +245,9 @@ class GivenEdges:
         if given.types is not None:
             new = positions == given.starts[-2]
             attributes["edge_type"][new] = given.types.of_new(*nodes[ends[:, new]])
-        return SeenEdges(ends, attributes, sources)
+        if given.fixed is None:
+            return SeenEdges(ends, attributes, sources)
+        return _with_fixed(ends, attributes, sources, given.fixed.among(nodes, given.num_nodes))
 
     def _nodes(self, num_nodes: int) -> Tensor:
         """The node of the data that each node of a graph with injected nodes is, int64 [.]."""
@@ -223,7 +283,24 @@ class GivenEdges:
             self.num_nodes,
             self.nodes.to(device),
             types,
+            None if self.fixed is None else self.fixed.to(device),
         )
+
+
+def _with_fixed(
+    ends: Tensor,
+    attributes: Mapping[EdgeAttribute, Tensor],
+    sources: Tensor | None,
+    fixed: FixedEdges,
+) -> SeenEdges:
+    """Put fixed edges behind those that come from the undirected graph."""
+    if sources is None:
+        sources = torch.arange(ends.shape[1], device=ends.device)
+    return SeenEdges(
+        torch.cat([ends, fixed.edge_index], dim=1),
+        {name: torch.cat([own, fixed.attributes[name]]) for name, own in attributes.items()},
+        torch.cat([sources, sources.new_full((fixed.edge_index.shape[1],), -1)]),
+    )
 
 
 def given_edges(
@@ -256,6 +333,33 @@ def given_edges(
         torch.arange(num_nodes, device=edge_index.device),
         None if types is None else types_at_nodes(edge_index, types, num_nodes),
     )
+
+
+def edges_of_type(
+    edge_index: Tensor,
+    attributes: Mapping[EdgeAttribute, Tensor],
+    num_nodes: int,
+    edge_type: int,
+) -> GivenEdges:
+    """Return the edges of a graph of which attacks change those of one type alone.
+
+    A self-loop is fixed, whatever its type. A new edge is of that type, and its other attributes
+    follow from those of the type.
+
+    Args:
+        edge_index: int64 [2, e], with any directions, duplicates and self-loops.
+        attributes: of these edges, [e, ...] each, `edge_type` among them.
+        num_nodes: N.
+        edge_type: of them.
+    """
+    own = (attributes["edge_type"] == edge_type) & (edge_index[0] != edge_index[1])
+    result = given_edges(
+        edge_index[:, own], {name: values[own] for name, values in attributes.items()}, num_nodes
+    )
+    result.attributes["edge_type"][-1] = edge_type
+    rest = {name: values[~own] for name, values in attributes.items()}
+    fixed = None if bool(own.all()) else FixedEdges(edge_index[:, ~own], rest)
+    return replace(result, types=None, fixed=fixed)
 
 
 def of_new_edges(values: Tensor) -> Tensor:

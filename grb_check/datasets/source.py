@@ -98,6 +98,29 @@ class DataChange(DataNotice):
 
 
 @dataclass(frozen=True)
+class Selection:
+    """What `#3` and `#type1` behind a dataset select of it.
+
+    Attributes:
+        split: number of one of the data's own splits, from 1; 0 for the first.
+        edge_type: of the edges that attacks change; None for any.
+    """
+
+    split: int = 0
+    edge_type: int | None = None
+
+    def __str__(self) -> str:
+        split = f"#{self.split}" if self.split else ""
+        return split if self.edge_type is None else f"{split}#type{self.edge_type}"
+
+    def __bool__(self) -> bool:
+        return bool(str(self))
+
+
+ALL: Final = Selection()
+
+
+@dataclass(frozen=True)
 class DatasetRequest:
     """A dataset as the user named it.
 
@@ -106,14 +129,14 @@ class DatasetRequest:
         name: the part before `=`, empty if there is none.
         text: the rest: a name, a path, or anything else that a format understands.
         path: `text` as a path, None if it is not a path.
-        split_number: of the data's own splits, from 1; 0 if none is named.
+        selection: of it.
     """
 
     given: str
     name: str
     text: str
     path: Path | None
-    split_number: int = 0
+    selection: Selection = ALL
 
     def named(self, default: str) -> str:
         """Return the name for case ids: the user's, else the default.
@@ -143,7 +166,7 @@ class Source:
         pending: its files are downloaded or generated at the first use, or unknown before that.
         places: where it was looked for.
         given: the text that the user wrote.
-        split_number: of the data's own splits, from 1; 0 for the first.
+        selection: of its splits and its types of edges.
     """
 
     name: str
@@ -154,7 +177,7 @@ class Source:
     pending: bool = False
     places: Places = field(default_factory=Places)
     given: str = ""
-    split_number: int = 0
+    selection: Selection = ALL
 
     @property
     def of_graphs(self) -> bool:
@@ -260,7 +283,8 @@ class Format:
         prefix: of texts that name datasets of this format, such as `pyg:`.
         of_graphs: whether its datasets are sets of graphs.
         of_users: whether its datasets are a user's own, and no benchmark's.
-        has_splits: whether a graph can have several splits of its own.
+        of_pyg: whether its graphs are `torch_geometric.data.Data`, which may have several splits
+            and types of edges.
         tells_graphs: tells which of its datasets are sets of graphs, if it has both kinds. Raises
             what `read` raises.
     """
@@ -276,7 +300,7 @@ class Format:
     prefix: str = ""
     of_graphs: bool = False
     of_users: bool = False
-    has_splits: bool = False
+    of_pyg: bool = False
     tells_graphs: Callable[[Source], bool] | None = None
 
 

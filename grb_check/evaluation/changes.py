@@ -56,8 +56,13 @@ def edges_of_attacks(given: GivenEdges | None) -> str:
         f"{count(one_way, 'one-way edge')}, where an added edge goes both ways" if one_way else "",
         f"{count(more, 'parallel edge')}, removed together" if more else "",
     ]
+    if given.fixed is not None:
+        texts.append(
+            f"{count(given.fixed.edge_index.shape[1], 'other edge')}, which no attack touches"
+        )
     for name, values in given.attributes.items():
-        new = "the commonest at its ends" if name == "edge_type" else _shown(values[-1])
+        by_ends = name == "edge_type" and given.types is not None
+        new = "the commonest at its ends" if by_ends else _shown(values[-1])
         texts.append(f"an added edge has {name} {new}")
     return "; ".join(filter(None, texts))
 

@@ -287,7 +287,7 @@ def _by_matrices(
 
 def _by_reductions(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
     seen = adapter.seen(edge_index, num_nodes)
-    edges = EdgeLookup(seen.edge_index, num_nodes)
+    edges = EdgeLookup(seen.edge_index, num_nodes, seen.fixed)
     forward = adapter.with_graph(edge_index, num_nodes, {})
 
     def output(x: Tensor, weights: Tensor) -> Tensor:
@@ -302,7 +302,7 @@ def _by_reductions_and_matrices(
 ) -> WeightedForward:
     """Weigh reductions, and matrices that a module with layers of PyG multiplies with itself."""
     seen = adapter.seen(edge_index, num_nodes)
-    edges = EdgeLookup(seen.edge_index, num_nodes)
+    edges = EdgeLookup(seen.edge_index, num_nodes, seen.fixed)
     forward = adapter.with_graph(edge_index, num_nodes, {})
 
     def output(x: Tensor, weights: Tensor) -> Tensor:

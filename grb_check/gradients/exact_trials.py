@@ -24,6 +24,7 @@ from grb_check.gradients.recorded_layers import agree_with_module
 from grb_check.gradients.row_trials import RowTrials
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
+from grb_check.victims.probed import user_adapter
 from grb_check.victims.receptive_field import is_row_wise
 
 TRIED_ALONE: Final = 64  # flips, for which the rows have to give what the module does
@@ -66,6 +67,13 @@ def exact_trials(
         return ExactTrials(plain, every, "proven", ROUNDING)
     if _ignores_edges(adapter, x, edge_index):  # no flip can change anything
         return ExactTrials(plain, ~every, "proven", ROUNDING)
+    given = user_adapter(adapter).given_edges
+    if given is not None and given.fixed is not None:
+        raise ModelError(
+            f"model {adapter.name}: a changed edge also reaches nodes along edges of other types, "
+            f"which is not followed on a graph of more than {MOST_WHOLE} nodes; leave out #type "
+            f"behind the dataset, or attack it instead, as with --grb-suite=local"
+        )
     trials = deltas or _row_trials(adapter, x, edge_index, targets, finish)
     flips = _some_flips(edge_index, num_nodes, targets)
     if trials is None or not agree_with_module(

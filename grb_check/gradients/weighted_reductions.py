@@ -28,6 +28,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import Any, Final
 
 import torch
@@ -102,15 +103,20 @@ def along(values: Tensor, tensor: Tensor, dim: int) -> Tensor:
 class EdgeLookup:
     """The edges of a graph, in which those that a layer uses can be looked up.
 
+    A layer for each type of edges uses some of them alone. Where edges of several types are between
+    the same nodes, which of them it uses follows from the others: edges that attacks change, if all
+    of its edges can be such; fixed ones, if all can be; else each as often as it is there.
+
     Args:
         edge_index: int64 [2, e], no self-loops, in both directions.
         num_nodes: N.
+        fixed: bool [e], edges that no attack changes; None if there are none.
     """
 
-    def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
+    def __init__(self, edge_index: Tensor, num_nodes: int, fixed: Tensor | None = None) -> None:
         self.edge_index = edge_index
         self.num_nodes = num_nodes
-        self._sorted: tuple[Tensor, Tensor] | None = None
+        self._fixed = fixed
 
     def weights(self, given: Tensor, edge_index: Tensor) -> Tensor:
         """Return the weights float [f] of edges int64 [2, f], and 1 for self-loops.
@@ -133,20 +139,28 @@ class EdgeLookup:
         if edge_index.numel() and int(edge_index.max()) >= self.num_nodes:
             raise GradientError("a layer passes messages between nodes that are not in the graph")
         loops = edge_index[0] == edge_index[1]
-        keys, order = self._keys()
         requested = self._key(edge_index)
-        positions = torch.searchsorted(keys, requested).clamp_(max=max(0, keys.numel() - 1))
-        result = keys[positions] == requested if keys.numel() else torch.zeros_like(loops)
-        if not bool((result | loops).all()):
-            raise GradientError("a layer passes messages along edges that are not in the graph")
         padded = torch.cat([given, given.new_ones(1)])
-        return padded[torch.where(loops, given.numel(), _at(order, positions, loops))]
+        for keys, order in self._tables:
+            starts = torch.searchsorted(keys, requested)
+            ends = torch.searchsorted(keys, requested, right=True)
+            if bool(((ends > starts) | loops).all()):
+                places = torch.minimum(starts + _occurrence(requested), ends - 1).clamp(min=0)
+                return padded[torch.where(loops, given.numel(), _at(order, places, loops))]
+        raise GradientError("a layer passes messages along edges that are not in the graph")
 
-    def _keys(self) -> tuple[Tensor, Tensor]:
-        if self._sorted is None:
-            keys, order = self._key(self.edge_index).sort()
-            self._sorted = keys, order
-        return self._sorted
+    @cached_property
+    def _tables(self) -> list[tuple[Tensor, Tensor]]:
+        """Keys of edges in order and the number of each: of some, see above, and then of all."""
+        every = torch.arange(self.edge_index.shape[1], device=self.edge_index.device)
+        parts = [every]
+        if self._fixed is not None:
+            parts = [every[~self._fixed], every[self._fixed], every]
+        result = []
+        for part in parts:
+            keys, order = self._key(self.edge_index[:, part]).sort(stable=True)
+            result.append((keys, part[order]))
+        return result
 
     def _key(self, edge_index: Tensor) -> Tensor:
         return edge_index[0] * self.num_nodes + edge_index[1]
@@ -447,6 +461,14 @@ def _entries(matrix: Tensor) -> tuple[Tensor, Tensor]:
     counts = matrix.crow_indices().diff().long()
     rows = torch.arange(counts.numel(), device=counts.device).repeat_interleave(counts)
     return torch.stack([matrix.col_indices().long(), rows]), matrix.values()
+
+
+def _occurrence(keys: Tensor) -> Tensor:
+    """Return how often each key int64 [f] is before its place."""
+    ordered, order = keys.sort(stable=True)
+    places = torch.arange(keys.numel(), device=keys.device)
+    within = places - torch.searchsorted(ordered, ordered)
+    return torch.empty_like(within).index_copy(0, order, within)
 
 
 def _at(order: Tensor, places: Tensor, loops: Tensor) -> Tensor:

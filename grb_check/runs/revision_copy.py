@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from grb_check.datasets.catalogue import split_off_number
+from grb_check.datasets.catalogue import split_off_selection
 from grb_check.runs.workers.processes import WorkerPlace
 from grb_check.settings.settings import DatasetSpec, RunSettings
 from grb_check.user_code.revisions import belongs_to
@@ -55,11 +55,11 @@ class RevisionCopy:
 
     def dataset(self, spec: DatasetSpec) -> DatasetSpec:
         """The same dataset, of the revision where it has its files."""
-        given, number = split_off_number(spec.given)
+        given, selection = split_off_selection(spec.given)
         name, equals, path = given.rpartition("=")
         if not os.path.isabs(path):
             return spec
-        return replace(spec, given=f"{name}{equals}{self.existing(path)}{number}")
+        return replace(spec, given=f"{name}{equals}{self.existing(path)}{selection}")
 
     def place(
         self, cwd: Path, settings: RunSettings, folders: Sequence[str | Path] = ()

@@ -16,8 +16,8 @@ _ADJACENCIES: Final = frozenset({"adjs", "adj_list"})  # of PyG's NeighborSample
 
 _TYPES: Final = (
     "several types of nodes or edges (HeteroData), and the harness attacks graphs with one type of "
-    "nodes; return a module whose forward takes (x, edge_index), made of the type to classify and "
-    "the edges among its nodes"
+    "nodes; return a module whose forward takes (x, edge_index, edge_type) of the nodes to "
+    "classify and makes the dicts of them, see docs/how-to/fraud.md#edges-of-several-types"
 )
 _DGL: Final = (
     "a graph of DGL, which the harness cannot make; return a module whose forward takes "

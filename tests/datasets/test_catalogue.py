@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from grb_check.datasets import Places, Source, find, load
-from grb_check.datasets.catalogue import anchored, split_off_number
+from grb_check.datasets.catalogue import anchored, split_off_selection
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.npz_graph import NPZ_GRAPH
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
-from grb_check.datasets.source import Format
+from grb_check.datasets.source import Format, Selection
 from grb_check.errors import DataError, UsageError
 
 GRB = ("adj.npz", "features.npz", "labels.npz", "index.npz")
@@ -109,16 +109,20 @@ def test_files_that_vanish_before_loading_are_a_data_error(tmp_path: Path) -> No
         load(source)
 
 
-def test_a_split_is_named_by_its_number_behind_the_dataset(tmp_path: Path) -> None:
+def test_a_split_and_a_type_of_edges_are_named_behind_the_dataset(tmp_path: Path) -> None:
     """In case ids too; a path is made absolute with it; one that has a # in its name stays."""
     (tmp_path / "own.pt").touch()
     source = find(f"{tmp_path}/own.pt#3")
-    assert (source.name, source.split_number) == ("own.3", 3)
+    assert (source.name, source.selection) == ("own.3", Selection(3))
     assert find(f"mine={tmp_path}/own.pt#3").name == "mine"
-    assert find(source.given).split_number == 3
+    assert find(source.given).selection == Selection(3)
     assert anchored("own.pt#3", tmp_path) == f"{tmp_path}/own.pt#3"
     assert anchored("pkg.module:data#2", tmp_path) == "pkg.module:data#2"
     (tmp_path / "own.pt#4").mkdir()
-    assert split_off_number(f"{tmp_path}/own.pt#4")[1] == ""
-    with pytest.raises(UsageError, match="#2 names one of several splits"):
+    assert split_off_selection(f"{tmp_path}/own.pt#4")[1] == Selection()
+    typed = find(f"{tmp_path}/own.pt#3#type0")
+    assert (typed.name, typed.selection) == ("own.3.type0", Selection(3, 0))
+    assert find(f"mine={tmp_path}/own.pt#type12").selection == Selection(0, 12)
+    assert anchored("own.pt#type12", tmp_path) == f"{tmp_path}/own.pt#type12"
+    with pytest.raises(UsageError, match="#2 selects a split or a type of edges"):
         find("synthetic-cora#2")

@@ -14,6 +14,7 @@ from torch_geometric.utils import subgraph, to_undirected
 from grb_check.datasets.given_edges import (
     GivenEdges,
     SeenEdges,
+    edges_of_type,
     given_edges,
     of_new_edges,
     types_at_nodes,
@@ -103,6 +104,68 @@ def test_a_part_of_the_graph_has_the_edges_between_its_nodes(
     pairs = two_way(ends)
     within = pairs[:, torch.isin(pairs, nodes).all(dim=0)]
     assert seen_of(given, place[within], count) == counted(place[inside], kept)
+
+
+@given(pairs_of_nodes, pairs_of_nodes, st.permutations(range(SIZE)), st.integers(1, SIZE))
+def test_edges_of_other_types_stay_with_their_nodes(
+    edges: list[tuple[int, int]], flips: list[tuple[int, int]], order: list[int], count: int
+) -> None:
+    """In the graph and in a part of it, whatever flips; new edges are of the type, also where an
+    edge of another type is. All edges are there if nothing flips."""
+    ends = torch.tensor(edges).T
+    types = torch.arange(ends.shape[1]) % 2
+    nodes, place = torch.tensor(order[:count]), torch.full((SIZE,), -1)
+    place[nodes] = torch.arange(count)
+    given = edges_of_type(ends, {"edge_type": types}, SIZE, 1).on(nodes)
+    inside = (place[ends] >= 0).all(dim=0)
+    own = inside & (types == 1) & (ends[0] != ends[1])
+
+    def seen(pairs: set[frozenset[int]]) -> Counter[tuple[int, int, float]]:
+        both = [end for pair in pairs for end in (sorted(pair), sorted(pair, reverse=True))]
+        index = torch.tensor(both).T if both else torch.empty(2, 0, dtype=torch.int64)
+        result = given.seen(index, count + 1)
+        return counted(result.edge_index, result.attributes["edge_type"])
+
+    before = {frozenset(pair) for pair in place[ends[:, own]].T.tolist()}
+    assert seen(before) == counted(place[ends[:, inside]], types[inside])
+    after = before ^ {frozenset(pair) for pair in flips if pair[0] != pair[1] and max(pair) < count}
+    after |= {frozenset({0, count})}  # an injected node
+    fixed = inside & ~own
+    kept = [k for k in own.nonzero().flatten().tolist() if {*place[ends[:, k]].tolist()} in after]
+    expected = counted(place[ends[:, fixed]], types[fixed])
+    expected += counted(place[ends[:, kept]], types[kept])
+    for source, target in after - before:
+        expected.update([(source, target, 1), (target, source, 1)])
+    assert seen(after) == expected
+
+
+def test_of_one_type_alone_nothing_is_fixed() -> None:
+    """And nothing else differs but that a new edge needs no rule."""
+    ends = two_way(EDGES)
+    types = {"edge_type": torch.zeros(ends.shape[1], dtype=torch.int64)}
+    plain, alone = given_edges(ends, types, 4), edges_of_type(ends, types, 4, 0)
+    assert alone.fixed is None
+    assert all(map(torch.equal, plain.tensors, alone.tensors))
+    pairs = two_way(torch.tensor([[0, 1], [1, 3]]))
+    for one, other in ((plain.seen(pairs, 5), alone.seen(pairs, 5)),):
+        assert one.edge_index.equal(other.edge_index)
+        assert one.attributes["edge_type"].equal(other.attributes["edge_type"])
+
+
+def test_edges_of_other_types_have_no_weight_of_an_attack_and_no_copies() -> None:
+    """A relaxed flip scales edges of the type alone; a node that is there twice is an error."""
+    ends, types = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([0, 0, 1, 1])
+    given = edges_of_type(ends, {"edge_type": types}, 3, 0)
+    seen = given.seen(ends[:, :2], 3)
+    assert not given.one_each
+    assert counted(seen.edge_index, seen.weights(torch.tensor([0.5, 0.5]))) == Counter(
+        {(0, 1, 0.5): 1, (1, 0, 0.5): 1, (1, 2, 1.0): 1, (2, 1, 1.0): 1}
+    )
+    assert not torch.equal(
+        given.tensors[-1], given_edges(ends, {"edge_type": types}, 3).tensors[-1]
+    )
+    with pytest.raises(ValueError, match="no place in several copies"):
+        given.on(torch.tensor([0, 1, 0])).seen(ends[:, :2], 3)
 
 
 def test_copies_and_smaller_graphs() -> None:

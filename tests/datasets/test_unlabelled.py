@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.reading.pyg_graph import dataset_of_graph
-from grb_check.datasets.source import DataNotice, SplitRule
+from grb_check.datasets.source import DataNotice, Selection, SplitRule
 from grb_check.datasets.splits import PARTS, grb_split, held_out
 from grb_check.datasets.unlabelled import NO_CLASS, labelled_nodes, without_nan
 from grb_check.errors import DataError
@@ -30,7 +30,9 @@ def graph(y: torch.Tensor, *, masks: bool = True) -> Data:
 
 
 def read(data: Data, split: SplitRule | None = None, number: int = 0) -> Dataset:
-    return dataset_of_graph(data, name="d", origin="o", where="w", split=split, number=number)
+    return dataset_of_graph(
+        data, name="d", origin="o", where="w", split=split, selection=Selection(number)
+    )
 
 
 @pytest.mark.parametrize("split", ["grb", "given"])

@@ -203,6 +203,20 @@ def test_edges_outside_the_graph_have_no_weights() -> None:
     torch.testing.assert_close(output, module(x, others))
 
 
+def test_edges_of_other_types_between_the_same_nodes_keep_a_weight_of_one() -> None:
+    """Whether a layer uses one type, the others, or all in another order; loops have a 1."""
+    edge_index = torch.tensor([[0, 1, 2, 0, 1, 1, 2], [1, 0, 0, 1, 0, 2, 1]])
+    fixed = torch.arange(7) >= 3  # 0 to 1 and back are there twice
+    edges, given = EdgeLookup(edge_index, 3, fixed), torch.tensor([0.1, 0.2, 0.3, 1, 1, 1, 1])
+    for part in (~fixed, fixed):
+        assert edges.weights(given, edge_index[:, part]).equal(given[part])
+    looped = torch.cat([torch.tensor([[2], [2]]), edge_index[:, fixed]], dim=1)
+    assert edges.weights(given, looped).tolist() == [1.0] * 5
+    order = torch.tensor([6, 3, 2, 0, 5, 4, 1])
+    expected = [1.0, 0.1, 0.3, 1.0, 1.0, 0.2, 1.0]  # of each pair the first one first
+    assert edges.weights(given, edge_index[:, order]).tolist() == pytest.approx(expected)
+
+
 def test_logits_far_apart_do_not_overflow() -> None:
     """The maximum that a softmax subtracts is that of all edges."""
     x, graph = small_graph()

@@ -90,7 +90,7 @@ def read(source: Source) -> Dataset | GraphSet:
         origin=f"PyG graph in {path}",
         where=where,
         split=source.split,
-        number=source.split_number,
+        selection=source.selection,
     )
 
 
@@ -200,5 +200,5 @@ PT_FILE: Final = Format(
     suffixes=(".pt",),
     of_users=True,
     tells_graphs=_is_set,
-    has_splits=True,
+    of_pyg=True,
 )

@@ -167,7 +167,7 @@ def _read_raw(source: Source, raw: RawFiles) -> Dataset | GraphSet:
         origin=origin,
         where=recipe.label,
         split=source.split,
-        number=source.split_number,
+        selection=source.selection,
     )
 
 
@@ -233,5 +233,5 @@ PYG: Final = Format(
     prepared=_prepared,
     prefix=PREFIX,
     tells_graphs=_is_set,
-    has_splits=True,
+    of_pyg=True,
 )

@@ -61,7 +61,7 @@ def read(source: Source) -> Dataset | GraphSet:
         origin=target,
         where=where,
         split=source.split,
-        number=source.split_number,
+        selection=source.selection,
     )
 
 
@@ -139,5 +139,5 @@ USER_DATA: Final = Format(
     files=no_files,
     of_users=True,
     tells_graphs=_gives_graphs,
-    has_splits=True,
+    of_pyg=True,
 )

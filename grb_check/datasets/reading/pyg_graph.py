@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data import Dataset as PygDataset
+from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from grb_check.datasets.assembly import Masks, dataset_of
 from grb_check.datasets.dataset import Dataset
@@ -20,11 +22,12 @@ from grb_check.datasets.given_edges import (
     EDGE_ATTRIBUTES,
     EdgeAttribute,
     GivenEdges,
+    edges_of_type,
     given_edges,
 )
 from grb_check.datasets.reading.adjacency import matrix_of_pairs, pairs_of_nodes
 from grb_check.datasets.reading.npz import checked_shape, dense_features
-from grb_check.datasets.source import SplitRule
+from grb_check.datasets.source import ALL, DataChange, Selection, SplitRule
 from grb_check.datasets.unlabelled import without_nan
 from grb_check.errors import DataError, count, one_line
 
@@ -50,9 +53,7 @@ def single_graph(user_data: object, where: str) -> Data:
             f"(batch.to_data_list())"
         )
     if isinstance(user_data, HeteroData):
-        raise DataError(
-            f"{where}: is a HeteroData; give a Data, with one type of nodes and one of edges"
-        )
+        user_data = of_one_node_type(user_data, where)
     if not isinstance(user_data, Data):
         raise DataError(
             f"{where}: is {kind_of(user_data)}; give a torch_geometric.data.Data, or for a set of "
@@ -61,8 +62,51 @@ def single_graph(user_data: object, where: str) -> Data:
     return user_data
 
 
+def of_one_node_type(data: HeteroData, where: str) -> Data:
+    """Return a graph whose types of edges are numbered in the order of `data.edge_types`.
+
+    Raises:
+        DataError: it has several types of nodes; types without an `edge_index`, or without an
+            attribute that others have.
+
+    Warns:
+        DataChange: which number each type has.
+    """
+    kinds = data.edge_types
+    if len(data.node_types) != 1 or not kinds:
+        raise DataError(
+            f"{where}: is a HeteroData with {count(len(data.node_types), 'type')} of nodes and "
+            f"{count(len(kinds), 'type')} of edges; only one type of nodes is attacked: give the "
+            f"nodes to classify and the edges among them, which "
+            f"torch_geometric.transforms.AddMetaPaths makes of paths over others, or "
+            f"data.to_homogeneous() if all nodes have the same features"
+        )
+    absent = [kind for kind in kinds if "edge_index" not in data[kind]]
+    if absent:
+        raise DataError(f"{where}: edges {absent[0]} have no edge_index")
+    holders = {key: sum(key in data[kind] for kind in kinds) for key in EDGE_ATTRIBUTES}
+    lacking = [key for key, number in holders.items() if 0 < number < len(kinds)]
+    if lacking or holders["edge_type"]:
+        which = ", ".join(lacking) or "edge_type"
+        raise DataError(
+            f"{where}: {which} must be of all types of edges or of none, and edge_type of none: "
+            f"it becomes the number of the type"
+        )
+    result = data.to_homogeneous(add_node_type=False)
+    names = ", ".join(f"{number} {kind[1]}" for number, kind in enumerate(kinds))
+    msg = f"{where}: HeteroData as a Data with edge_type: {names}"
+    warnings.warn(msg, DataChange, stacklevel=2)
+    return result
+
+
 def dataset_of_graph(
-    data: Data, *, name: str, origin: str, where: str, split: SplitRule | None, number: int = 0
+    data: Data,
+    *,
+    name: str,
+    origin: str,
+    where: str,
+    split: SplitRule | None,
+    selection: Selection = ALL,
 ) -> Dataset:
     """Make a dataset from a PyG graph for node classification.
 
@@ -75,18 +119,18 @@ def dataset_of_graph(
         origin: where the data came from, for reports.
         where: the same for messages.
         split: see `dataset_of`.
-        number: of the split, from 1; 0 for the first of several.
+        selection: the split; and the type of edges that attacks see and change.
 
     Raises:
-        DataError: an attribute is missing, has a wrong type, or contradicts another.
-
+        DataError: an attribute is missing, has a wrong type, or contradicts another; there is no
+            such split, or no edge of that type.
     """
     features = read_features(_given(data, "x", where), where)
     if features.ndim != 2:
         raise DataError(f"{where}: x has shape {list(features.shape)}, expected [nodes, features]")
     labels = _labels(dense_array(_given(data, "y", where), f"{where}: y"), where)
     pairs = dense_array(_given(data, "edge_index", where), f"{where}: edge_index")
-    masks, remark = _masks(data, features.shape[0], where, number)
+    masks, remark = _masks(data, features.shape[0], where, selection.split)
     remark = "" if split == "grb" else remark
     adjacency = matrix_of_pairs(pairs, features.shape[0], f"{where}: edge_index")
     given = _edges_as_given(data, pairs, where)
@@ -104,8 +148,38 @@ def dataset_of_graph(
     user_graph = copy.copy(data)
     x = data.x if isinstance(data.x, Tensor) else torch.from_numpy(features)
     user_graph.x = torch.empty(0, dtype=x.dtype)
-    return replace(
+    result = replace(
         result, given_edges=given, user_graph=user_graph, given_dtype=dtype_name(x.dtype)
+    )
+    return result if selection.edge_type is None else _of_type(result, selection.edge_type, where)
+
+
+def _of_type(dataset: Dataset, edge_type: int, where: str) -> Dataset:
+    """Return a dataset of whose edges attacks see and change those of one type; models get all.
+
+    Raises:
+        DataError: it has no edge of the type.
+    """
+    given = dataset.given_edges
+    types = None if given is None else given.attributes.get("edge_type")
+    if given is None or types is None:
+        raise DataError(f"{where}: has no edge_type, so that it has no edges of type {edge_type}")
+    edges, types = given.edge_index, types[:-1]
+    own = edges[:, types == edge_type]
+    if not bool((own[0] != own[1]).any()):
+        known = ", ".join(map(str, torch.unique(types).tolist()))
+        raise DataError(
+            f"{where}: has no edge of type {edge_type} between two nodes; its types are {known}"
+        )
+    attributes = {name: values[:-1] for name, values in given.attributes.items()}
+    graph = copy.copy(dataset.graph)
+    pairs = coalesce(to_undirected(own, num_nodes=dataset.num_nodes))
+    graph.edge_index, _ = remove_self_loops(pairs)
+    return replace(
+        dataset,
+        graph=graph,
+        given_edges=edges_of_type(edges, attributes, dataset.num_nodes, edge_type),
+        origin=f"{dataset.origin}, attacks change edges of type {edge_type}",
     )
 
 

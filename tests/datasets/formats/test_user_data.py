@@ -209,7 +209,7 @@ def test_fault_of_the_graph(module: ModuleType, changes: dict[str, Any], message
     [
         (None, "is None"),
         ((graph(), graph()), r"y has shape \[120\], the class of each node; a graph has one class"),
-        (HeteroData(), "one type of nodes"),
+        (HeteroData(), "0 types of nodes"),
         (Batch.from_data_list([graph(), graph()]), "is a Batch; give one graph as a Data"),
         (OneGraph([graph(), graph(), graph()]), "y has shape .*the class of each node"),
         (graph().x, "is torch.Tensor"),
