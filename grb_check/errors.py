@@ -32,6 +32,10 @@ class GradientError(ModelError):
     """A model gives no gradient that an attack needs."""
 
 
+class UnknownReachError(ModelError):
+    """It is not known which nodes a changed edge reaches, so that nothing can be proven."""
+
+
 class AttackError(GrbCheckError):
     """A user's attack raised, or did not return a perturbation."""
 

@@ -18,6 +18,7 @@ from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.datasets.metric import why_metric
 from grb_check.evaluation.dataset_cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
+from grb_check.evaluation.exact import check_reach, proves
 from grb_check.evaluation.packed import check_pack
 from grb_check.evaluation.references import any_learned
 from grb_check.evaluation.repeats import Progress, measure_repeat, reference_scores, trial_of
@@ -110,6 +111,27 @@ class Evaluator:
         """
         if self._pack is not None:
             check_pack(self._pack, (self.trial(source, case) for case in cases))
+
+    def check_proofs(
+        self, subject: Subject, source: datasets.Source, cases: Sequence[Case]
+    ) -> None:
+        """Check that something can be proven of a model of which nothing else is asked.
+
+        Args:
+            subject: the model, untrained.
+            source: of the dataset.
+            cases: all of the model on the dataset.
+
+        Raises:
+            UnknownReachError: see `exact.check_reach`.
+        """
+        if not all(proves(self.trial(source, case).attack) for case in cases):
+            return
+        cache = self._cache(source)
+        dataset = cache.harness.dataset
+        with threads_for(dataset.num_nodes), restored():
+            built = cache.victims.build(subject, 0)
+            check_reach(built, dataset, name=subject.name, device=self.device)
 
     def outcome(
         self, subject: Subject, source: datasets.Source, case: Case, repeats: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
+import torch
 
 from grb_check.attacks.graph_sets.attacks import verdicts as verdicts_of
 from grb_check.attacks.protocol import Attack
@@ -13,7 +14,8 @@ from grb_check.attacks.referee import verify
 from grb_check.attacks.verdicts import ProvingAttack, Verdicts
 from grb_check.cases.outcomes import Exact, Scores
 from grb_check.cases.repeat_results import RepeatResult
-from grb_check.errors import count
+from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
+from grb_check.errors import ModelError, UnknownReachError, count
 from grb_check.evaluation.perturbations import white_box_view
 from grb_check.evaluation.references import save_scores, stored_scores
 from grb_check.evaluation.results import measured
@@ -21,12 +23,42 @@ from grb_check.evaluation.scores import Right, right_after, right_before, scores
 from grb_check.evaluation.store_keys import description_of, white_box_reference_key
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
+from grb_check.training.building import untrained_victim
 from grb_check.user_code.randomness import isolated_randomness
+
+TRIED: Final = 8  # targets at which an untrained model is tried
 
 
 def proves(attack: Attack) -> bool:
     """Return whether an attack is a `ProvingAttack`."""
     return hasattr(attack, "verdicts")
+
+
+def check_reach(built: object, dataset: AnyDataset, *, name: str, device: torch.device) -> None:
+    """Check, before a training, that it is known which nodes a changed edge of the model reaches.
+
+    What cannot be told of an untrained model is told when the trained one is attacked.
+
+    Args:
+        built: what the factory returned.
+        dataset: on the device.
+        name: of the model, for messages.
+        device: of the model.
+
+    Raises:
+        UnknownReachError: it is not.
+    """
+    if isinstance(dataset, GraphDataset):
+        return
+    graph = dataset.graph
+    try:
+        victim = untrained_victim(built, dataset, name=name, device=device)
+        if victim is not None:
+            victim.exact_flips(graph.x, graph.edge_index, dataset.test["full"][:TRIED])
+    except UnknownReachError:
+        raise
+    except ModelError:
+        return
 
 
 def exact(trial: Trial, victim: TrainedModel, kinds: Sequence[str]) -> RepeatResult:

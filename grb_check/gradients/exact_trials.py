@@ -17,7 +17,7 @@ from torch_geometric.utils import k_hop_subgraph
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE, ROUNDING, WholeTrials
 from grb_check.attacks.protocol import Basis, ExactTrials, FlipSets
-from grb_check.errors import ModelError
+from grb_check.errors import ModelError, UnknownReachError
 from grb_check.gradients.flip_deltas import DeltaTrials
 from grb_check.gradients.layer_calls import flat, layers_of
 from grb_check.gradients.recorded_layers import agree_with_module
@@ -52,8 +52,8 @@ def exact_trials(
         finish: from the module's output for so many rows to logits.
 
     Raises:
-        ModelError: the rows that a flip reaches are not known, and the graph is too large to call
-            the module for each pair of nodes. Names what mixes rows, if that is known.
+        UnknownReachError: the rows that a flip reaches are not known, and the graph is too large to
+            call the module for each pair of nodes. Names what mixes rows, if that is known.
     """
     num_nodes = x.shape[0]
 
@@ -69,7 +69,7 @@ def exact_trials(
         return ExactTrials(plain, ~every, "proven", ROUNDING)
     given = user_adapter(adapter).given_edges
     if given is not None and given.fixed is not None:
-        raise ModelError(
+        raise UnknownReachError(
             f"model {adapter.name}: a changed edge also reaches nodes along edges of other types, "
             f"which is not followed on a graph of more than {MOST_WHOLE} nodes; leave out #type "
             f"behind the dataset, or attack it instead, as with --grb-suite=local"
@@ -79,7 +79,7 @@ def exact_trials(
     if trials is None or not agree_with_module(
         trials, adapter, x, edge_index, targets, finish, flips
     ):
-        raise ModelError(_unknown_reach(adapter))
+        raise UnknownReachError(_unknown_reach(adapter))
     near, _, _, _ = k_hop_subgraph(targets, trials.hops, edge_index, num_nodes=num_nodes)
     is_near = torch.zeros_like(every).index_fill(0, near, True)
     return ExactTrials(trials, is_near, basis, ROUNDING_ON_ROWS)

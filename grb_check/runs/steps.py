@@ -40,11 +40,13 @@ def check(process: Process, task: Task) -> Iterator[tuple[Case, Checked]]:
     The task has all cases of its model and dataset; `Checked` comes with the first of them.
 
     Raises:
-        DataError, ModelError, UsageError: the data or the factory is at fault.
+        DataError, ModelError, UsageError: the data or the factory is at fault, or nothing can be
+            proven of a model of which nothing else is asked.
     """
     subject, source = process.subject(task.on), task.on.source
     fingerprint = process.evaluator.check(subject, source)
     process.evaluator.check_pack(source, task.cases)
+    process.evaluator.check_proofs(subject, source, task.cases)
     location = definition(subject.source)
     result = None if location is None else (str(location[0]), location[1])
     metric = process.evaluator.why_metric(source)

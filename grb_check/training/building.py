@@ -86,6 +86,28 @@ def check_built(built: object, dataset: AnyDataset, name: str) -> None:
     _treatment_of(built, dataset, name)
 
 
+def untrained_victim(
+    built: object, dataset: AnyDataset, *, name: str, device: torch.device
+) -> Victim | None:
+    """Return a copy of what a factory returned, as it is, on the graph that attacks see.
+
+    None for what a training of its own may change: encoders and models with `fit`; and for models
+    that do not say how their adjacency is normalised.
+
+    Raises:
+        ModelError: see `check_built`.
+    """
+    treatment = _treatment_of(built, dataset, name)
+    if treatment.fit is not None or treatment.method == "encode" or isinstance(built, Encoder):
+        return None
+    module = copy_of(treatment.module).to(device).eval()
+    freeze(module)
+    adapter = Adapter(module, name, treatment.convention, treatment.method)
+    if adapter.adjacency_is_open:
+        return None
+    return Victim(_on_targets(adapter, dataset, device), dataset.num_classes)
+
+
 def adjacency_is_open(built: object, name: str) -> bool:
     """Return whether what a factory returned takes `adj` and does not say how it is normalised."""
     marked = built.module if isinstance(built, _MARKS) else built

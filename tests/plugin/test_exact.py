@@ -75,10 +75,25 @@ def test_a_small_graph_is_proven(own: pytest.Pytester) -> None:
     assert not repeat["exact"]["undecided"]
 
 
-@pytest.mark.slow
-def test_parts_that_mix_rows_are_named(own: pytest.Pytester) -> None:
+def test_parts_that_mix_rows_are_named_before_anything_is_trained(own: pytest.Pytester) -> None:
+    """If nothing else is asked of the model."""
     result = own.runpytest_subprocess(
         *ARGS, "--grb-dataset=own_exact:large", "--grb-model=own_exact:centred"
     )
-    result.assert_outcomes(errors=2)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*its PairNorm may mix rows of all nodes*"])
+
+
+@pytest.mark.slow
+def test_what_cannot_be_proven_leaves_other_cases_alone(own: pytest.Pytester) -> None:
+    result = own.runpytest_subprocess(
+        "--grb-only",
+        "--grb-attack=modification/any-flip,modification/rnd",
+        "--grb-difficulty=full",
+        "--grb-repeats=1",
+        *ARGS[2:],
+        "--grb-dataset=own_exact:large",
+        "--grb-model=own_exact:centred",
+    )
+    result.assert_outcomes(errors=1, passed=1)
     result.stdout.fnmatch_lines(["*its PairNorm may mix rows of all nodes*"])
