@@ -180,6 +180,12 @@ def anchored(spec: str, base: Path) -> str:
 
 def _wanted(given: str) -> DatasetRequest:
     spec, selection = split_off_selection(given)
+    rest = spec.partition("#")[2]
+    if "#" in spec and not os.path.exists(spec.rpartition("=")[2]):
+        raise UsageError(
+            f"dataset {given!r}: #{rest} selects nothing; give #3 for the third of the data's own "
+            f"splits, #type1 for attacks on edges of type 1, or #3#type1"
+        )
     return replace(_request(spec), given=given, selection=selection)
 
 

@@ -26,6 +26,7 @@ _SCALED: Final[dict[FeatureRule, str]] = {
     "grb": "features normalised as GRB does",
     "rows": "each node's features divided by their sum",
 }
+BY_ENDS: Final = "the commonest at its ends (0 if #type0 stands behind the dataset)"
 _KNOWN: Final = frozenset(
     {"x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "split", *EDGE_ATTRIBUTES}
 )
@@ -62,7 +63,7 @@ def edges_of_attacks(given: GivenEdges | None) -> str:
         )
     for name, values in given.attributes.items():
         by_ends = name == "edge_type" and given.types is not None
-        new = "the commonest at its ends" if by_ends else _shown(values[-1])
+        new = BY_ENDS if by_ends else _shown(values[-1])
         texts.append(f"an added edge has {name} {new}")
     return "; ".join(filter(None, texts))
 

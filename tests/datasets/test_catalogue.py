@@ -124,5 +124,8 @@ def test_a_split_and_a_type_of_edges_are_named_behind_the_dataset(tmp_path: Path
     assert (typed.name, typed.selection) == ("own.3.type0", Selection(3, 0))
     assert find(f"mine={tmp_path}/own.pt#type12").selection == Selection(0, 12)
     assert anchored("own.pt#type12", tmp_path) == f"{tmp_path}/own.pt#type12"
+    for wrong in ("own.pt#0", "pkg.module:data#type", "pkg.module:data#type1#3"):
+        with pytest.raises(UsageError, match="selects nothing; give #3 for the third"):
+            find(wrong)
     with pytest.raises(UsageError, match="#2 selects a split or a type of edges"):
         find("synthetic-cora#2")
