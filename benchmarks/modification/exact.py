@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--datasets", nargs="+", default=["Cora"], help="of Planetoid")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=["GCN", "GAT"])
     parser.add_argument("--removals", nargs="*", type=int, default=[], help="edges, 1 to 3")
+    parser.add_argument("--seconds", type=float, help="for removals of each size")
     parser.add_argument("--attacks", nargs="*", default=ATTACKS, help="names, with modifiers")
     parser.add_argument("--targets", type=int, default=1000, help="the first of the test nodes")
     parser.add_argument("--sample", type=int, default=40, help="of fallen and of proven targets")
@@ -66,7 +67,7 @@ def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
             victim = trained(kind, dataset, options, seed=0)
             head = {"data": dataset.name, "victim": kind}
             for edges in options.removals:
-                attack = ModificationAnyRemovals(edges=edges)
+                attack = ModificationAnyRemovals(edges=edges, seconds=options.seconds)
                 wider = _first(
                     threat_of(dataset, "full", "modification", attack.name), options.targets
                 )

@@ -26,12 +26,14 @@ class ModificationAnyRemovals:
     """Ask for each target how many edges have to be removed until its class changes.
 
     Every set of up to `edges` of them is tried that can reach the target, smaller ones first, so
-    that a target without such a set keeps its class whatever that many edges are removed. A target
-    with more than `removal_sets.MOST_SETS` sets of a size is left undecided (our own).
+    that a target without such a set keeps its class whatever that many edges are removed. Unless a
+    time is set, a target with more than `removal_sets.MOST_SETS` sets of a size is left undecided
+    (our own).
 
     Args:
         edges: in a set, 1 to 3.
-        seconds: after which targets that have not fallen are left undecided; None for no end.
+        seconds: after which targets are left undecided that have not fallen and were not asked for
+            all of their sets; None for no end.
     """
 
     edges: int = 2

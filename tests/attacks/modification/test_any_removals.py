@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import chain, combinations, repeat
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from two_layers import LAYERS, Two, graph_of, victim
 
 from grb_check.attacks.modification.any_removals import ModificationAnyRemovals
-from grb_check.attacks.modification.shared import removal_sets
+from grb_check.attacks.modification.shared import flip_set_search, removal_sets
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.referee import verify
 from grb_check.attacks.threat import Threat, apply
@@ -136,6 +136,42 @@ def test_more_sets_than_are_tried_leave_a_target_undecided(
         f"{cut.undecided.numel()} targets with more sets of edges than are tried, undecided",
     )
     assert not one.notes
+
+
+@pytest.mark.parametrize("edges", [2, 3])
+def test_a_time_takes_the_place_of_a_number_of_sets(
+    edges: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All sets are tried while there is time. What was tried wholly when it ends is decided."""
+    torch.manual_seed(0)
+    pairs = torch.tensor(list(combinations(range(6), 2))).T
+    graph = graph_of(torch.cat([pairs, pairs.flip(0)], dim=1), 6, 0)
+    model, targets = victim(Two(LAYERS["gcn"])), torch.arange(6)
+    graph.y = model(graph.x, graph.edge_index).argmax(1)
+    whole = ModificationAnyRemovals(edges=edges).verdicts(graph, threat(targets), model)
+    monkeypatch.setattr(removal_sets, "MOST_SETS", 15)
+    monkeypatch.setattr(removal_sets, "MOST_WHOLE", 1)  # each target is asked on its own
+    timed = ModificationAnyRemovals(edges=edges, seconds=600).verdicts(
+        graph, threat(targets), model
+    )
+    assert timed.fallen.tolist() == whole.fallen.tolist()
+    assert timed.sizes.tolist() == whole.sizes.tolist()
+    assert timed.undecided.tolist() == whole.undecided.tolist()
+    assert not timed.notes
+    left = []
+    for calls in range(2, 20):
+        times = chain(repeat(0.0, calls), repeat(1e9))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(flip_set_search, "monotonic", lambda times=times: next(times))
+            ended = ModificationAnyRemovals(edges=edges, seconds=600)
+            cut = ended.verdicts(graph, threat(targets), model)
+        assert set(cut.fallen.tolist()) <= set(whole.fallen.tolist())
+        proven = set(targets.tolist()) - {*cut.fallen.tolist(), *cut.undecided.tolist()}
+        assert proven <= set(targets.tolist()) - set(whole.fallen.tolist())
+        left.append(cut.undecided.numel())
+    assert left == sorted(left, reverse=True)
+    assert len(set(left)) > 2  # one target after another is decided
+    assert left[-1] == whole.undecided.numel()
 
 
 @pytest.mark.parametrize("change", [{"edges": 0}, {"edges": 4}, {"seconds": 0.0}])

@@ -92,7 +92,8 @@ class FlipSetSearch:
 
     Args:
         question: what is asked.
-        seconds: after which all targets that are not lost are undecided; None for no end.
+        seconds: after which targets that are neither lost nor `finished` are undecided; None for no
+            end.
     """
 
     def __init__(self, question: FlipQuestion, seconds: float | None = None) -> None:
@@ -109,6 +110,7 @@ class FlipSetSearch:
         self._found = torch.zeros(count, dtype=torch.int64, device=device)  # of them, same or not
         self._open = torch.zeros(count, dtype=torch.bool, device=device)
         self._too_many = self._open.clone()
+        self._finished = self._open.clone()
         self._tried = 0
 
     @property
@@ -120,6 +122,10 @@ class FlipSetSearch:
         """Note that targets at these positions int64 [k] have more sets than are tried."""
         self._open[positions] = True
         self._too_many[positions] = True
+
+    def finish(self, positions: Tensor) -> None:
+        """Note that targets at these positions int64 [k] were asked for all of their sets."""
+        self._finished[positions] = True
 
     @property
     def near(self) -> Tensor:
@@ -135,7 +141,7 @@ class FlipSetSearch:
     def ask(self, sets: Tensor) -> bool:
         """Flip each of the sets int64 [2, m, k] alone; False if the time is over."""
         if self._end is not None and monotonic() > self._end:
-            self._open[:] = True
+            self._open |= ~self._finished
             return False
         lost = self._highest[self._at] > self._rounding
         if int((~lost).sum()) < SHRUNK * self._at.numel():

@@ -1,12 +1,15 @@
 """Every set of up to so many removed edges: under which does a target lose its class?
 
 Sets are tried by their size, each target on its own from two edges on, so that the first one found
-is a smallest one. An edge without an end that is near a target changes nothing for it, whatever
-else is removed: fewer edges reach no further. (Our own.)
+is a smallest one; targets with few edges around them come first, since time may end. An edge
+without an end that is near a target changes nothing for it, whatever else is removed: fewer edges
+reach no further. (Our own.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, combinations, islice
 from math import comb
 from typing import Final
 
@@ -20,7 +23,8 @@ from grb_check.attacks.modification.shared.flip_set_search import (
 )
 from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE
 
-MOST_SETS: Final = 20_000  # of one size that are tried at a target: more leave it undecided
+# Of one size that are tried at a target if no time is set: more leave it undecided.
+MOST_SETS: Final = 20_000
 
 
 def every_removal(question: FlipQuestion, most: int, seconds: float | None = None) -> FoundFlips:
@@ -29,39 +33,59 @@ def every_removal(question: FlipQuestion, most: int, seconds: float | None = Non
     Args:
         question: what is asked.
         most: edges in a set.
-        seconds: after which all targets that are not lost are undecided; None for no end.
+        seconds: after which targets are undecided that are not lost and not asked for all of their
+            sets; None for no end, and at most `MOST_SETS` of each size for a target.
     """
     search = FlipSetSearch(question, seconds)
     edges = _near(question, search.near)
     for some in torch.split(edges[:, :, None], question.together, dim=1):
         if not search.ask(some):
             return search.result()
+    most_sets = MOST_SETS if seconds is None else None
+    search.finish((question.budgets.clamp(max=most) < 2).nonzero().squeeze(1))
     for size in range(2, most + 1):
         search.settle()
-        standing = search.standing
+        standing = _by_surroundings(question, search.standing)
         standing = standing[question.budgets[standing] >= size]
         # The model is called on a small graph: a set is asked of all targets at once.
         at_once = question.num_nodes if question.num_nodes <= MOST_WHOLE else 1
         for some in torch.split(standing, at_once):
-            if not _ask(search, question, some, size):
+            if not _ask(search, question, some, size, most_sets):
                 return search.result()
+            search.finish(some[question.budgets[some].clamp(max=most) == size])
     return search.result()
 
 
-def _ask(search: FlipSetSearch, question: FlipQuestion, at: Tensor, size: int) -> bool:
+def _ask(
+    search: FlipSetSearch, question: FlipQuestion, at: Tensor, size: int, most_sets: int | None
+) -> bool:
     """Ask targets at positions int64 [k] for all sets of one size; False if the time is over."""
     search.only(at)
     edges = _near(question, search.near)
-    if comb(edges.shape[1], size) > MOST_SETS:
+    if most_sets is not None and comb(edges.shape[1], size) > most_sets:
         search.leave_open(at)
         return True
     own = torch.isin(edges, question.targets[at]).any(0)
     edges = edges[:, own.logical_not().long().argsort(stable=True)]  # those at the target first
-    every = torch.arange(edges.shape[1], device=edges.device)
-    for some in torch.split(torch.combinations(every, size), question.together):
-        if not search.ask(edges[:, some]):
-            return False
-    return True
+    return all(
+        search.ask(edges[:, some.to(edges.device)])
+        for some in _sets(edges.shape[1], size, question.together)
+    )
+
+
+def _sets(count: int, size: int, together: int) -> Iterator[Tensor]:
+    """Yield all sets of so many of `count` things, int64 [at most `together`, size] at a time."""
+    every = combinations(range(count), size)
+    while some := list(islice(every, together)):
+        yield torch.tensor(list(chain.from_iterable(some))).view(-1, size)
+
+
+def _by_surroundings(question: FlipQuestion, positions: Tensor) -> Tensor:
+    """Return positions int64 [s] by the number of edges at the neighbours of the targets there."""
+    degrees = question.edges.degrees()
+    first, second = question.edges.edge_index()
+    around = torch.zeros_like(degrees).index_add(0, first, degrees[second])
+    return positions[around[question.targets[positions]].argsort(stable=True)]
 
 
 def _near(question: FlipQuestion, near: Tensor) -> Tensor:
