@@ -213,9 +213,15 @@ class Source:
         """Check that a set of graphs is not to be read by a rule that is for single graphs.
 
         Raises:
-            UsageError: names the option, its value and what sets of graphs allow.
+            UsageError: names the option, its value and what sets of graphs allow; or what is
+                selected of a set.
         """
         places = self.places
+        if self.selection and self.of_graphs:
+            raise UsageError(
+                f"dataset {self.given!r}: {self.selection} selects a split or a type of edges of a "
+                f"single graph, and this is a set of graphs; leave it out"
+            )
         for rule, given, refused, allowed in (
             ("split", places.split, "grb", "given"),
             ("training", places.training, "transductive", "inductive"),

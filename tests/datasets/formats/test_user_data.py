@@ -221,6 +221,16 @@ def test_other_things_than_a_graph(module: ModuleType, made: object, message: st
         load(module, made)
 
 
+@pytest.mark.parametrize("selected", ["#2", "#type0"])
+def test_nothing_is_selected_of_a_set(module: ModuleType, selected: str) -> None:
+    """It would be ignored, and stand in the ids of cases."""
+    one = graph()
+    one.y = torch.tensor(0)
+    module.graphs = [one, one]
+    with pytest.raises(UsageError, match=f"{selected} selects .* and this is a set of graphs"):
+        find(f"mine:graphs{selected}", Places()).check_rules()
+
+
 def test_what_cannot_be_called_is_told_before_it_is_read(module: ModuleType) -> None:
     """Whether it is a set is asked first."""
     module.number = 3
