@@ -31,7 +31,7 @@ from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.adjacency import MOST_DENSE_NODES
 from grb_check.victims.conventions import Role
-from grb_check.victims.probed import Probed
+from grb_check.victims.probed import Probed, on_given_edges, user_adapter
 from grb_check.victims.sparse import coo_matrix, csr_layout, with_long_indices, with_values
 
 MatrixOf = Callable[[Tensor], object]  # weights float [e] -> argument of the model
@@ -285,9 +285,13 @@ def _by_matrices(
     return output
 
 
+def _lookup(seen: SeenEdges, num_nodes: int) -> EdgeLookup:
+    return EdgeLookup(seen.edge_index, num_nodes, seen.fixed, seen.attributes.get("edge_type"))
+
+
 def _by_reductions(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
     seen = adapter.seen(edge_index, num_nodes)
-    edges = EdgeLookup(seen.edge_index, num_nodes, seen.fixed)
+    edges = _lookup(seen, num_nodes)
     forward = adapter.with_graph(edge_index, num_nodes, {})
 
     def output(x: Tensor, weights: Tensor) -> Tensor:
@@ -302,7 +306,7 @@ def _by_reductions_and_matrices(
 ) -> WeightedForward:
     """Weigh reductions, and matrices that a module with layers of PyG multiplies with itself."""
     seen = adapter.seen(edge_index, num_nodes)
-    edges = EdgeLookup(seen.edge_index, num_nodes, seen.fixed)
+    edges = _lookup(seen, num_nodes)
     forward = adapter.with_graph(edge_index, num_nodes, {})
 
     def output(x: Tensor, weights: Tensor) -> Tensor:
@@ -385,6 +389,9 @@ def _trial(
         edge_index: int64 [2, f], as positions in `nodes`.
         pairs: int64 [2, p], as positions in `nodes`.
     """
+    given = user_adapter(adapter).given_edges
+    if given is not None:
+        adapter = on_given_edges(adapter, given.on(nodes))
     graph = pair_graph(edge_index, pairs, nodes.numel())
     generator = torch.Generator().manual_seed(0)
     flipped = torch.rand(pairs.shape[1], generator=generator) < 0.5

@@ -103,20 +103,28 @@ def along(values: Tensor, tensor: Tensor, dim: int) -> Tensor:
 class EdgeLookup:
     """The edges of a graph, in which those that a layer uses can be looked up.
 
-    A layer for each type of edges uses some of them alone. Where edges of several types are between
-    the same nodes, which of them it uses follows from the others: edges that attacks change, if all
-    of its edges can be such; fixed ones, if all can be; else each as often as it is there.
+    Where attacks change edges of one type, and another edge is between the same nodes, their ends
+    do not tell which of both a layer uses. A layer for each type uses all edges of a type, in their
+    order: then it is known.
 
     Args:
         edge_index: int64 [2, e], no self-loops, in both directions.
         num_nodes: N.
-        fixed: bool [e], edges that no attack changes; None if there are none.
+        fixed: bool [e], edges that no attack changes, of weight 1; None if there are none.
+        types: int64 [e], of the edges; None if they have none.
     """
 
-    def __init__(self, edge_index: Tensor, num_nodes: int, fixed: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        fixed: Tensor | None = None,
+        types: Tensor | None = None,
+    ) -> None:
         self.edge_index = edge_index
         self.num_nodes = num_nodes
         self._fixed = fixed
+        self._types = types
 
     def weights(self, given: Tensor, edge_index: Tensor) -> Tensor:
         """Return the weights float [f] of edges int64 [2, f], and 1 for self-loops.
@@ -126,7 +134,7 @@ class EdgeLookup:
             edge_index: int64 [2, f], in any order.
 
         Raises:
-            GradientError: one of them is not an edge of this graph.
+            GradientError: one of them is not an edge of this graph, or it is not known which.
         """
         count = self.edge_index.shape[1]
         if edge_index.shape[1] >= count and torch.equal(edge_index[:, :count], self.edge_index):
@@ -140,26 +148,44 @@ class EdgeLookup:
             raise GradientError("a layer passes messages between nodes that are not in the graph")
         loops = edge_index[0] == edge_index[1]
         requested = self._key(edge_index)
-        padded = torch.cat([given, given.new_ones(1)])
-        for keys, order in self._tables:
-            starts = torch.searchsorted(keys, requested)
-            ends = torch.searchsorted(keys, requested, right=True)
-            if bool(((ends > starts) | loops).all()):
-                places = torch.minimum(starts + _occurrence(requested), ends - 1).clamp(min=0)
-                return padded[torch.where(loops, given.numel(), _at(order, places, loops))]
-        raise GradientError("a layer passes messages along edges that are not in the graph")
+        keys, order = self._keys
+        positions = torch.searchsorted(keys, requested).clamp_(max=max(0, keys.numel() - 1))
+        result = keys[positions] == requested if keys.numel() else torch.zeros_like(loops)
+        if not bool((result | loops).all()):
+            raise GradientError("a layer passes messages along edges that are not in the graph")
+        found = torch.where(loops, given.numel(), _at(order, positions, loops))
+        if bool(torch.isin(requested, self._shared).any()):
+            found[~loops] = self._of_one_type(requested[~loops])
+        return torch.cat([given, given.new_ones(1)])[found]
 
     @cached_property
-    def _tables(self) -> list[tuple[Tensor, Tensor]]:
-        """Keys of edges in order and the number of each: of some, see above, and then of all."""
-        every = torch.arange(self.edge_index.shape[1], device=self.edge_index.device)
-        parts = [every]
-        if self._fixed is not None:
-            parts = [every[~self._fixed], every[self._fixed], every]
-        result = []
-        for part in parts:
-            keys, order = self._key(self.edge_index[:, part]).sort(stable=True)
-            result.append((keys, part[order]))
+    def _keys(self) -> tuple[Tensor, Tensor]:
+        """Keys of all edges in order, and the number of each."""
+        keys, order = self._key(self.edge_index).sort(stable=True)
+        return keys, order
+
+    @cached_property
+    def _shared(self) -> Tensor:
+        """Keys of pairs with both a fixed edge and one that attacks change."""
+        keys = self._key(self.edge_index)
+        if self._fixed is None:
+            return keys[:0]
+        changed = keys[~self._fixed]
+        return changed[torch.isin(changed, keys[self._fixed])]
+
+    def _of_one_type(self, requested: Tensor) -> Tensor:
+        """Return the numbers of the edges of the only type that has these keys, in this order.
+
+        Raises:
+            GradientError: no type has, or several.
+        """
+        keys, plain = self._key(self.edge_index), self.edge_index[0] != self.edge_index[1]
+        types = self._types
+        kinds = [] if types is None else [(types == t) & plain for t in torch.unique(types)]
+        matching = [kind for kind in kinds if torch.equal(keys[kind], requested)]
+        if len(matching) != 1:
+            raise GradientError("it is not known which of several edges between nodes a layer uses")
+        result: Tensor = matching[0].nonzero().flatten()
         return result
 
     def _key(self, edge_index: Tensor) -> Tensor:
@@ -461,14 +487,6 @@ def _entries(matrix: Tensor) -> tuple[Tensor, Tensor]:
     counts = matrix.crow_indices().diff().long()
     rows = torch.arange(counts.numel(), device=counts.device).repeat_interleave(counts)
     return torch.stack([matrix.col_indices().long(), rows]), matrix.values()
-
-
-def _occurrence(keys: Tensor) -> Tensor:
-    """Return how often each key int64 [f] is before its place."""
-    ordered, order = keys.sort(stable=True)
-    places = torch.arange(keys.numel(), device=keys.device)
-    within = places - torch.searchsorted(ordered, ordered)
-    return torch.empty_like(within).index_copy(0, order, within)
 
 
 def _at(order: Tensor, places: Tensor, loops: Tensor) -> Tensor:

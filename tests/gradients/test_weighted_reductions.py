@@ -13,6 +13,7 @@ from strategies import graphs
 from torch import Tensor, nn
 from torch_geometric.utils import add_self_loops, scatter, softmax, sort_edge_index, to_undirected
 
+from grb_check.errors import GradientError
 from grb_check.gradients.edge_weights import PairGraph, pair_graph
 from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 
@@ -203,18 +204,29 @@ def test_edges_outside_the_graph_have_no_weights() -> None:
     torch.testing.assert_close(output, module(x, others))
 
 
-def test_edges_of_other_types_between_the_same_nodes_keep_a_weight_of_one() -> None:
-    """Whether a layer uses one type, the others, or all in another order; loops have a 1."""
-    edge_index = torch.tensor([[0, 1, 2, 0, 1, 1, 2], [1, 0, 0, 1, 0, 2, 1]])
-    fixed = torch.arange(7) >= 3  # 0 to 1 and back are there twice
-    edges, given = EdgeLookup(edge_index, 3, fixed), torch.tensor([0.1, 0.2, 0.3, 1, 1, 1, 1])
-    for part in (~fixed, fixed):
-        assert edges.weights(given, edge_index[:, part]).equal(given[part])
-    looped = torch.cat([torch.tensor([[2], [2]]), edge_index[:, fixed]], dim=1)
-    assert edges.weights(given, looped).tolist() == [1.0] * 5
-    order = torch.tensor([6, 3, 2, 0, 5, 4, 1])
-    expected = [1.0, 0.1, 0.3, 1.0, 1.0, 0.2, 1.0]  # of each pair the first one first
-    assert edges.weights(given, edge_index[:, order]).tolist() == pytest.approx(expected)
+def test_a_layer_for_each_type_has_the_weights_of_its_type() -> None:
+    """Also where an edge of another type is between the same nodes; loops have a 1."""
+    edge_index = torch.tensor([[0, 1, 2, 0, 0, 1, 1, 2], [1, 0, 0, 2, 1, 0, 2, 1]])
+    types = torch.tensor([0, 0, 0, 0, 1, 1, 2, 2])
+    edges = EdgeLookup(edge_index, 3, types > 0, types)
+    given = torch.tensor([0.1, 0.2, 0.3, 0.4, 1, 1, 1, 1])
+    for kind in (0, 1, 2):  # all edges of type 1 have a pair of type 0
+        assert edges.weights(given, edge_index[:, types == kind]).equal(given[types == kind])
+    looped = torch.cat([edge_index[:, types == 1], torch.tensor([[2], [2]])], dim=1)
+    assert edges.weights(given, looped).tolist() == [1.0] * 3
+    assert edges.weights(given, edge_index).equal(given)
+
+
+@pytest.mark.parametrize("wanted", [[4, 5, 6, 7], [1], [5, 4], [7, 6, 5, 4, 3, 2, 1, 0]])
+def test_edges_that_their_ends_do_not_tell_apart_are_refused(wanted: list[int]) -> None:
+    """Of types together, some of one, or another order; two types with the same edges, too."""
+    edge_index = torch.tensor([[0, 1, 2, 0, 0, 1, 1, 2], [1, 0, 0, 2, 1, 0, 2, 1]])
+    types = torch.tensor([0, 0, 0, 0, 1, 1, 2, 2])
+    with pytest.raises(GradientError, match="not known which of several edges"):
+        EdgeLookup(edge_index, 3, types > 0, types).weights(torch.ones(8), edge_index[:, wanted])
+    twice, types = edge_index[:, [0, 1, 0, 1]], torch.tensor([0, 0, 1, 1])
+    with pytest.raises(GradientError, match="not known which of several edges"):
+        EdgeLookup(twice, 3, types > 0, types).weights(torch.ones(4), twice[:, :2])
 
 
 def test_logits_far_apart_do_not_overflow() -> None:
