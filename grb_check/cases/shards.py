@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from grb_check.cases.selection import by_model_and_dataset
 from grb_check.errors import UsageError
 
 MOST_SHARDS: Final = 10_000
+LONGEST: Final = 1e9  # seconds that a case may have taken; others are no durations
 TRAINING: Final = 10  # cases that a training is taken to be as long as
 
 
@@ -110,7 +110,7 @@ def cut(
     """
     cases = sorted(cases, key=lambda case: case.id)
     given = {case: seconds.get(case.id, -1.0) for case in cases}
-    known = {case: duration for case, duration in given.items() if 0.0 <= duration < math.inf}
+    known = {case: duration for case, duration in given.items() if 0.0 <= duration < LONGEST}
     usual = statistics.median(known.values()) if known else 1.0
     # Whole milliseconds: sums of floats could depend on their order.
     times = {case: max(1, round(1000 * known.get(case, usual))) for case in cases}

@@ -105,7 +105,7 @@ def _selected(source: Source, request: DatasetRequest) -> Source:
 def split_off_selection(spec: str) -> tuple[str, Selection]:
     """Return a dataset without what is selected of it, as by `#3` and `#type1`, and that."""
     match = re.fullmatch(r"(.+?)(?:#([1-9]\d{0,8}))?(?:#type(\d{1,9}))?", spec, re.DOTALL)
-    if match is None or os.path.exists(spec):
+    if match is None or _exists(spec):
         return spec, Selection()
     return match[1], Selection(int(match[2] or 0), None if match[3] is None else int(match[3]))
 
@@ -180,13 +180,18 @@ def anchored(spec: str, base: Path) -> str:
 
 def _wanted(given: str) -> DatasetRequest:
     spec, selection = split_off_selection(given)
-    rest = spec.partition("#")[2]
-    if "#" in spec and not os.path.exists(spec.rpartition("=")[2]):
+    wrong = re.search(r"#[\w#-]*$", spec)  # anything else is of a path
+    if wrong and not _exists(spec):
         raise UsageError(
-            f"dataset {given!r}: #{rest} selects nothing; give #3 for the third of the data's own "
-            f"splits, #type1 for attacks on edges of type 1, or #3#type1"
+            f"dataset {given!r}: {wrong[0]} selects nothing; give #3 for the third of the data's "
+            f"own splits, #type1 for attacks on edges of type 1, or #3#type1"
         )
     return replace(_request(spec), given=given, selection=selection)
+
+
+def _exists(spec: str) -> bool:
+    """Whether there is a file or folder of this path, or of `NAME=PATH`."""
+    return any(os.path.exists(expanded(path)) for path in (spec, spec.partition("=")[2]) if path)
 
 
 def _request(spec: str) -> DatasetRequest:

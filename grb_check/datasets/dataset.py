@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import remove_self_loops, to_undirected
 
 from grb_check.datasets.given_edges import GivenEdges
 from grb_check.datasets.recall import Recall
@@ -63,6 +64,16 @@ class Dataset:
     own_training: Tensor | None = None
     recall: Recall | None = None
     others: Tensor | None = None
+
+    @property
+    def all_pairs(self) -> Data:
+        """The graph of all pairs with an edge, also of types that attacks do not see."""
+        fixed = None if self.given_edges is None else self.given_edges.fixed
+        if fixed is None:
+            return self.graph
+        edges = torch.cat([self.graph.edge_index, fixed.edge_index], dim=1)
+        pairs = to_undirected(remove_self_loops(edges)[0], num_nodes=self.num_nodes)
+        return Data(x=self.graph.x, edge_index=pairs, y=self.graph.y)
 
     @property
     def as_integers(self) -> bool:

@@ -34,6 +34,11 @@ class TypesAtNodes:
     leaving: Tensor
     entering: Tensor
 
+    @property
+    def commonest(self) -> int:
+        """The commonest of all edges."""
+        return int(self.leaving.sum(dim=0).argmax())
+
     def of_new(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Return the commonest type among edges that leave a source and that enter its target.
 
@@ -44,8 +49,7 @@ class TypesAtNodes:
             targets: likewise.
         """
         counts = self.leaving[sources] + self.entering[targets]
-        overall = self.leaving.sum(dim=0)
-        return torch.where(counts.sum(dim=1) > 0, counts.argmax(dim=1), overall.argmax())
+        return torch.where(counts.sum(dim=1) > 0, counts.argmax(dim=1), self.commonest)
 
 
 def types_at_nodes(edge_index: Tensor, types: Tensor, num_nodes: int) -> TypesAtNodes:
@@ -210,8 +214,6 @@ class GivenEdges:
             nodes: int64 [m], of the data.
         """
         chosen = torch.isin(self.edge_index[0], nodes)
-        if self.fixed is not None and not bool(chosen.any()):
-            return self
         attributes = {
             name: torch.cat([values[:-1], of_new_edges(values[:-1][chosen]).to(values)[None]])
             for name, values in self.attributes.items()

@@ -26,7 +26,6 @@ _SCALED: Final[dict[FeatureRule, str]] = {
     "grb": "features normalised as GRB does",
     "rows": "each node's features divided by their sum",
 }
-BY_ENDS: Final = "the commonest at its ends (0 if #type0 stands behind the dataset)"
 _KNOWN: Final = frozenset(
     {"x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "split", *EDGE_ATTRIBUTES}
 )
@@ -63,7 +62,7 @@ def edges_of_attacks(given: GivenEdges | None) -> str:
         )
     for name, values in given.attributes.items():
         by_ends = name == "edge_type" and given.types is not None
-        new = BY_ENDS if by_ends else _shown(values[-1])
+        new = "the commonest at its ends" if by_ends else _shown(values[-1])
         texts.append(f"an added edge has {name} {new}")
     return "; ".join(filter(None, texts))
 
@@ -96,7 +95,12 @@ def _of_edges(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
     given = dataset.given_edges
     if given is None:
         return []
-    result = [f"edges as given ({edges_of_attacks(given)})"]
+    advice = ""
+    if given.types is not None and isinstance(dataset, Dataset):
+        advice = (
+            f"; #type{given.types.commonest} behind the dataset changes edges of that type alone"
+        )
+    result = [f"edges as given ({edges_of_attacks(given)}{advice})"]
     if adapter is not None:
         ignored = [name for name in given.attributes if not adapter.convention.takes(name)]
         result += [f"{name}, which the model does not take, not passed" for name in ignored]

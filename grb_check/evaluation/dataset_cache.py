@@ -58,7 +58,10 @@ def load_cache(
         warnings.simplefilter("always")
         dataset = datasets.load_either(source)
         if isinstance(dataset, Dataset):
-            check_columns(dataset.graph, dataset.name)
+            whole = dataset.all_pairs
+            check_columns(whole, dataset.name)
+            if whole is not dataset.graph:
+                check_columns(dataset.graph, f"{dataset.name}, edges that attacks change")
     metric = metric_of(dataset, source.places.metric)
     dataset = measured_by(dataset, metric)
     given = dataset.given_edges

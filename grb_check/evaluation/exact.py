@@ -54,7 +54,7 @@ def check_reach(built: object, dataset: AnyDataset, *, name: str, device: torch.
     try:
         victim = untrained_victim(built, dataset, name=name, device=device)
         if victim is not None:
-            victim.exact_flips(graph.x, graph.edge_index, dataset.test["full"][:TRIED])
+            victim.exact_flips(graph.x, graph.edge_index, dataset.test["full"][:TRIED].to(device))
     except UnknownReachError:
         raise
     except ModelError:

@@ -68,12 +68,8 @@ def exact_trials(
     if _ignores_edges(adapter, x, edge_index):  # no flip can change anything
         return ExactTrials(plain, ~every, "proven", ROUNDING)
     given = user_adapter(adapter).given_edges
-    if given is not None and given.fixed is not None:
-        raise UnknownReachError(
-            f"model {adapter.name}: a changed edge also reaches nodes along edges of other types, "
-            f"which is not followed on a graph of more than {MOST_WHOLE} nodes; leave out #type "
-            f"behind the dataset, or attack it instead, as with --grb-suite=local"
-        )
+    if given is not None and given.fixed is not None:  # a flip reaches along these, too
+        raise UnknownReachError(_unknown_reach(adapter))
     trials = deltas or _row_trials(adapter, x, edge_index, targets, finish)
     flips = _some_flips(edge_index, num_nodes, targets)
     if trials is None or not agree_with_module(
@@ -170,7 +166,12 @@ def _unknown_reach(adapter: Adapter) -> str:
         "its layers are not called one after another with (x, edge_index), or something between "
         "them mixes rows of nodes"
     )
-    if mixing:
+    if user_adapter(adapter).given_edges is not None:
+        what = (
+            "its edges are as they were given, with self-loops, attributes, types, or in one "
+            "direction, along which its layers are not followed"
+        )
+    elif mixing:
         what = f"its {', '.join(mixing)} may mix rows of all nodes"
     return (
         f"model {adapter.name}: which nodes a changed edge reaches is not known: {what}; on a "

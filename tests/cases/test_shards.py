@@ -119,8 +119,9 @@ def test_a_case_without_a_time_is_given_the_median() -> None:
     ids = [case.id for case in CASES]
     seconds = {ids[0]: 10.0, ids[1]: 6.0, ids[2]: 2.0}
     assert cut(CASES[:4], seconds, 2) == ((ids[0], ids[2]), (ids[1], ids[3]))
-    odd = seconds | {ids[3]: float("nan"), ids[4]: -5.0}
+    odd = seconds | {ids[3]: float("nan"), ids[4]: -5.0, ids[5]: 1e306}
     assert cut(CASES[:4], odd, 2) == cut(CASES[:4], seconds, 2)
+    assert cut(CASES[:6], odd, 2) == cut(CASES[:6], seconds, 2)
     assert [len(share) for share in cut(CASES, {}, 4)] == [3, 3, 3, 3]
     assert [len(share) for share in cut(CASES, dict.fromkeys(ids, 0.0), 4)] == [3, 3, 3, 3]
 

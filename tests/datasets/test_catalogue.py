@@ -109,7 +109,9 @@ def test_files_that_vanish_before_loading_are_a_data_error(tmp_path: Path) -> No
         load(source)
 
 
-def test_a_split_and_a_type_of_edges_are_named_behind_the_dataset(tmp_path: Path) -> None:
+def test_a_split_and_a_type_of_edges_are_named_behind_the_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In case ids too; a path is made absolute with it; one that has a # in its name stays."""
     (tmp_path / "own.pt").touch()
     source = find(f"{tmp_path}/own.pt#3")
@@ -127,5 +129,14 @@ def test_a_split_and_a_type_of_edges_are_named_behind_the_dataset(tmp_path: Path
     for wrong in ("own.pt#0", "pkg.module:data#type", "pkg.module:data#type1#3"):
         with pytest.raises(UsageError, match="selects nothing; give #3 for the third"):
             find(wrong)
+    folder = tmp_path / "a#b"
+    folder.mkdir()
+    (folder / "own.pt").touch()
+    assert find(f"m={folder}/own.pt#type1").selection == Selection(0, 1)
+    with pytest.raises(UsageError, match="there is no"):
+        find(f"{folder}/missing.pt")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "x#1").mkdir()
+    assert split_off_selection("m=~/x#1")[1] == Selection()
     with pytest.raises(UsageError, match="#2 selects a split or a type of edges"):
         find("synthetic-cora#2")

@@ -147,9 +147,9 @@ def test_of_one_type_alone_nothing_is_fixed() -> None:
     assert alone.fixed is None
     assert all(map(torch.equal, plain.tensors, alone.tensors))
     pairs = two_way(torch.tensor([[0, 1], [1, 3]]))
-    for one, other in ((plain.seen(pairs, 5), alone.seen(pairs, 5)),):
-        assert one.edge_index.equal(other.edge_index)
-        assert one.attributes["edge_type"].equal(other.attributes["edge_type"])
+    one, other = plain.seen(pairs, 5), alone.seen(pairs, 5)
+    assert one.edge_index.equal(other.edge_index)
+    assert one.attributes["edge_type"].equal(other.attributes["edge_type"])
 
 
 def test_edges_of_other_types_have_no_weight_of_an_attack_and_no_copies() -> None:

@@ -10,7 +10,7 @@ from small_graphs import community_dataset
 from torch import nn
 from torch_geometric.data import Data
 
-from grb_check.datasets.given_edges import given_edges
+from grb_check.datasets.given_edges import edges_of_type, given_edges
 from grb_check.evaluation.changes import changes_of, edges_of_attacks
 from grb_check.gradients.victim import Victim
 from grb_check.victims.adapter import Adapter
@@ -91,6 +91,18 @@ def test_each_change_is_in_the_list(change: dict[str, object], victim: Victim, w
     first, *rest = changes_of(dataset, ["3 self-loops dropped"], victim)
     assert first == "3 self-loops dropped"
     assert words in rest[-1]
+
+
+def test_edges_of_several_types_name_the_way_to_one() -> None:
+    """A type that there is; not where attacks change one already."""
+    types = {"edge_type": torch.tensor([3, 3, 4, 4, 4, 4])}
+    victim = victim_of("x, edge_index, edge_type")
+    (text,) = changes_of(replace(DATASET, given_edges=given_edges(EDGES, types, 4)), [], victim)
+    assert "#type4 behind the dataset" in text
+    one = replace(DATASET, given_edges=edges_of_type(EDGES, types, 4, 3))
+    (text,) = changes_of(one, [], victim)
+    assert "#type" not in text
+    assert "4 other edges, which no attack touches" in text
 
 
 def test_integers_as_they_are_given_are_no_change() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import grb_check
 from grb_check import Outcome
+from grb_check.errors import UnknownReachError
 
 pytestmark = pytest.mark.usefixtures("short_trainings")
 MODULE = """
@@ -33,6 +34,13 @@ def data(types=2):
 
 def one():
     return data(1)
+
+
+def counted():
+    given = data()
+    degrees = torch.bincount(given.edge_index[0], minlength=SIZE).float()
+    given.x = torch.cat([given.x[:, :3], degrees[:, None]], dim=1)
+    return given
 
 
 class Typed(nn.Module):
@@ -121,3 +129,14 @@ def test_of_one_type_alone_an_attack_is_the_plain_one_to_the_bit(attack: str) ->
     (plain,), (typed,) = outcomes("plain", "one", attack), outcomes("plain", "one#type0", attack)
     assert typed.repeats[0].victim == plain.repeats[0].victim
     assert typed.repeats[0].perturbation == plain.repeats[0].perturbation
+
+
+def test_a_column_that_was_computed_from_all_edges_is_named() -> None:
+    """Though attacks see those of one type."""
+    (outcome,) = outcomes("plain", "counted#type0", "modification/rnd")
+    assert any("the number of neighbours of a node" in text for text in outcome.warnings)
+
+
+def test_what_cannot_be_proven_of_typed_edges_says_why() -> None:
+    with pytest.raises(UnknownReachError, match="its edges are as they were given"):
+        outcomes("plain", "data#type0", "modification/any-flip")

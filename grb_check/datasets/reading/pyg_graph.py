@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data import Dataset as PygDataset
+from torch_geometric.data.storage import EdgeStorage
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from grb_check.datasets.assembly import Masks, dataset_of
@@ -66,36 +69,81 @@ def of_one_node_type(data: HeteroData, where: str) -> Data:
     """Return a graph whose types of edges are numbered in the order of `data.edge_types`.
 
     Raises:
-        DataError: it has several types of nodes; types without an `edge_index`, or without an
-            attribute that others have.
+        DataError: it has several types of nodes; or edges of a type are not as in a `Data`, or
+            have other attributes than those of another type.
 
     Warns:
-        DataChange: which number each type has.
+        DataChange: which number each type has, and what is not read.
     """
     kinds = data.edge_types
-    if len(data.node_types) != 1 or not kinds:
+    nodes = {*data.node_types, *(end for kind in kinds for end in (kind[0], kind[2]))}
+    if len(nodes) != 1 or not data.node_types or not kinds:
         raise DataError(
-            f"{where}: is a HeteroData with {count(len(data.node_types), 'type')} of nodes and "
+            f"{where}: is a HeteroData with {count(len(nodes), 'type')} of nodes and "
             f"{count(len(kinds), 'type')} of edges; only one type of nodes is attacked: give the "
             f"nodes to classify and the edges among them, which "
             f"torch_geometric.transforms.AddMetaPaths makes of paths over others, or "
             f"data.to_homogeneous() if all nodes have the same features"
         )
-    absent = [kind for kind in kinds if "edge_index" not in data[kind]]
-    if absent:
-        raise DataError(f"{where}: edges {absent[0]} have no edge_index")
-    holders = {key: sum(key in data[kind] for kind in kinds) for key in EDGE_ATTRIBUTES}
-    lacking = [key for key, number in holders.items() if 0 < number < len(kinds)]
-    if lacking or holders["edge_type"]:
-        which = ", ".join(lacking) or "edge_type"
-        raise DataError(
-            f"{where}: {which} must be of all types of edges or of none, and edge_type of none: "
-            f"it becomes the number of the type"
-        )
-    result = data.to_homogeneous(add_node_type=False)
+    parts = [_read_edges(data[kind], f"{where}: edges {kind}") for kind in kinds]
+    sizes = torch.tensor([part["edge_index"].shape[1] for part in parts])
+    store = data[data.node_types[0]]
+    result = Data(
+        **dict(store.items()),
+        edge_type=torch.arange(len(kinds)).repeat_interleave(sizes),
+        **_joined_edges(parts, where),
+    )
     names = ", ".join(f"{number} {kind[1]}" for number, kind in enumerate(kinds))
-    msg = f"{where}: HeteroData as a Data with edge_type: {names}"
+    others = {*chain.from_iterable(data[kind].keys() for kind in kinds)} - parts[0].keys()
+    unread = f"; not read: {', '.join(sorted(others))}" if others else ""
+    msg = f"{where}: HeteroData as a Data with edge_type: {names}{unread}"
     warnings.warn(msg, DataChange, stacklevel=2)
+    return result
+
+
+def _read_edges(store: EdgeStorage, where: str) -> dict[str, Tensor]:
+    """Return the edges of one type with their attributes, by name.
+
+    Raises:
+        DataError: they are not as in a `Data`.
+    """
+    if "edge_index" not in store:
+        raise DataError(
+            f"{where} have no edge_index; it has {', '.join(store.keys()) or 'nothing'}"
+        )
+    pairs = dense_array(store["edge_index"], f"{where}: edge_index")
+    if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
+        raise DataError(
+            f"{where}: edge_index must be node ids [2, edges], not {pairs.dtype} "
+            f"{list(pairs.shape)}"
+        )
+    if "edge_type" in store:
+        raise DataError(
+            f"{where} have edge_type, which becomes the number of the type; leave it out"
+        )
+    attributes: dict[str, Tensor] = {
+        key: edge_attribute(store[key], key, pairs.shape[1], f"{where}: {key}")
+        for key in EDGE_ATTRIBUTES
+        if key in store
+    }
+    return {"edge_index": torch.from_numpy(pairs.astype(np.int64)), **attributes}
+
+
+def _joined_edges(parts: Sequence[Mapping[str, Tensor]], where: str) -> dict[str, Tensor]:
+    """Return the edges of all types, one type after another.
+
+    Raises:
+        DataError: they have different attributes.
+    """
+    result = {}
+    for key in dict.fromkeys(key for part in parts for key in part):
+        values = [part[key] for part in parts if key in part]
+        dim = 1 if key == "edge_index" else 0
+        if len(values) < len(parts) or len({value.shape[1:] for value in values if not dim}) > 1:
+            raise DataError(
+                f"{where}: {key} must be of all types of edges, of the same width, or of none"
+            )
+        result[key] = torch.cat(values, dim=dim)
     return result
 
 

@@ -88,6 +88,61 @@ def test_hetero_data_of_one_type_of_nodes_are_typed_edges() -> None:
     assert read(made, 1).train.numel() + read(made, 1).val.numel() == 20
 
 
+def test_hetero_data_lose_nothing() -> None:
+    """In whatever form a `Data` may have it; what is not read is named."""
+    data, plain = of_accounts(), graph()
+    store = data["account"]
+    store.x, store.train_mask, store.test_mask = (
+        store[key].numpy() for key in ("x", "train_mask", "test_mask")
+    )
+    knows, pays = (data["account", name, "account"] for name in ("knows", "pays"))
+    knows.edge_index = knows.edge_index.numpy()
+    knows.edge_weight, pays.edge_weight = torch.arange(150.0), torch.arange(150.0)[:, None]
+    knows.edge_attr, pays.edge_attr = torch.zeros(150, 2).numpy(), torch.ones(150, 2)
+    pays.since = torch.zeros(150)
+    with pytest.warns(DataChange, match="0 knows, 1 pays; not read: since$"):
+        made = read(single_graph(data, "w"))
+    assert made.graph.x.equal(plain.x)
+    assert made.origin.endswith("its own split")
+    assert made.given_edges is not None
+    given = made.given_edges.attributes
+    assert given["edge_weight"][:-1].sum() == 2 * sum(range(150))
+    assert given["edge_attr"][:-1][given["edge_type"][:-1] == 1].eq(1).all()
+
+
+KNOWS, PAYS = (("account", name, "account") for name in ("knows", "pays"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "message"),
+    [
+        (KNOWS, "edge_weight", torch.zeros(149), r"knows.*edge_weight is float32 \[149\]"),
+        (PAYS, "edge_weight", torch.zeros(150), "edge_weight must be of all types of edges"),
+        (PAYS, "edge_attr", torch.zeros(150, 2), "edge_attr must be of all types of edges"),
+        (PAYS, "edge_type", torch.zeros(150).long(), "becomes the number of the type; leave it"),
+        (KNOWS, "edge_index", torch.zeros(150, 2).long(), r"knows.*must be node ids \[2, edges\]"),
+        (KNOWS, "edge_index", torch.zeros(2, 150), "must be node ids .* not float32"),
+        (KNOWS, "edge_index", [[0], [1]], "is list, not a dense tensor"),
+        (("account", "at", "shop"), "edge_index", torch.zeros(2, 1).long(), "2 types of nodes"),
+    ],
+)
+def test_edges_of_hetero_data_are_as_in_a_data(
+    kind: tuple[str, str, str], key: str, value: object, message: str
+) -> None:
+    """Each type on its own: lengths that fit together alone are wrong."""
+    data = of_accounts()
+    data[kind][key] = value
+    with pytest.raises(DataError, match=message):
+        single_graph(data, "w")
+
+
+def test_attributes_of_hetero_data_have_one_width() -> None:
+    data = of_accounts()
+    data[KNOWS].edge_attr, data[PAYS].edge_attr = torch.zeros(150, 2), torch.zeros(150, 3)
+    with pytest.raises(DataError, match=r"edge_attr must be .* of the same width"):
+        single_graph(data, "w")
+
+
 def test_hetero_data_that_cannot_be_read_say_why() -> None:
     """Several types of nodes; attributes that some edges lack; edges of another form."""
     several = of_accounts()
@@ -96,10 +151,19 @@ def test_hetero_data_that_cannot_be_read_say_why() -> None:
         single_graph(several, "w")
     lacking = of_accounts()
     lacking["account", "pays", "account"].edge_attr = torch.zeros(150, 2)
-    with pytest.raises(DataError, match="w: edge_attr must be of all types of edges or of none"):
+    with pytest.raises(
+        DataError, match="w: edge_attr must be of all types of edges, of the same width, or of none"
+    ):
         single_graph(lacking, "w")
     other = of_accounts()
     del other["account", "pays", "account"].edge_index
     other["account", "pays", "account"].adj_t = torch.eye(SIZE).to_sparse_csr()
     with pytest.raises(DataError, match=r"'pays', 'account'.* have no edge_index"):
         single_graph(other, "w")
+
+
+def test_all_pairs_are_those_of_every_type() -> None:
+    """By which columns of the data are looked at; the same graph where attacks see all."""
+    whole, one = read(graph()), read(graph(), 1)
+    assert one.all_pairs.edge_index.equal(whole.graph.edge_index)
+    assert whole.all_pairs is whole.graph
