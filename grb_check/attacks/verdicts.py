@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.protocol import Attack, Basis, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat
+
+Tell: TypeAlias = Callable[[float], None]  # is called with the share of the work that is done
+
+
+def untold(_share: float) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +47,13 @@ class Verdicts:
 class ProvingAttack(Attack, Protocol):
     """An attack that says of each target whether it falls, and proves it of those that do not."""
 
-    def verdicts(self, graph: Data, threat: Threat, model: DifferentiableModel) -> Verdicts:
-        """Return what is known of each target; arguments as those of `perturb`."""
+    def verdicts(
+        self, graph: Data, threat: Threat, model: DifferentiableModel, tell: Tell = untold
+    ) -> Verdicts:
+        """Return what is known of each target.
+
+        Args:
+            graph, threat, model: as those of `perturb`.
+            tell: is told from time to time how far the search is.
+        """
         ...

@@ -11,6 +11,7 @@ from grb_check import datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair
 from grb_check.attacks.threat import Threat
+from grb_check.attacks.verdicts import Tell, untold
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult, outcome_of
@@ -44,7 +45,7 @@ class Evaluator:
     Args:
         store: of perturbations and of the harness's own models.
         device: a torch device, or auto.
-        progress: called with each step; the context that it returns ends with the step.
+        progress: see `measure_repeat`.
         attacks: users' attacks by scenario and name, besides the built-in ones.
         pack: that black-box perturbations are taken from; None to make them.
     """
@@ -196,8 +197,9 @@ class Evaluator:
         with (
             threads_for(dataset.num_nodes),
             restored(),
-            self._progress(f"{case.id}: references of the default limit"),
+            self._progress(f"{case.id}: references of the default limit") as tell,
         ):
+            trial = replace(trial, tell=tell)
             if missing and not any_learned(trial, kinds):
                 missing = []
             scores = reference_scores(trial, result.methods, missing)
@@ -254,5 +256,5 @@ class Evaluator:
         return cache
 
 
-def _silent(_: str) -> AbstractContextManager[None]:
-    return nullcontext()
+def _silent(_: str) -> AbstractContextManager[Tell]:
+    return nullcontext(untold)

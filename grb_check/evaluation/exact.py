@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, cast
 
 import numpy as np
@@ -11,8 +12,8 @@ import torch
 from grb_check.attacks.graph_sets.attacks import verdicts as verdicts_of
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.referee import verify
-from grb_check.attacks.verdicts import ProvingAttack, Verdicts
-from grb_check.cases.outcomes import Exact, Scores
+from grb_check.attacks.verdicts import ProvingAttack, Tell, Verdicts, untold
+from grb_check.cases.outcomes import NO_GRAPH, Exact, Scores
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 from grb_check.errors import ModelError, UnknownReachError, count
@@ -73,14 +74,15 @@ def exact(trial: Trial, victim: TrainedModel, kinds: Sequence[str]) -> RepeatRes
         BudgetError: the attack did more than its threat allows.
         ModelError: the model's answers to flips are not known.
     """
-    verdicts, proven, _, summary = _judged(trial, victim)
+    first = _part_of(trial.tell, 0, 1 + len(set(kinds) - {NO_GRAPH}))
+    verdicts, proven, _, summary = _judged(replace(trial, tell=first), victim)
     return measured(
         trial,
         victim,
         verdicts.perturbation,
         False,
         scores(trial, right_before(trial, victim), proven),
-        exact_references(trial, kinds),
+        exact_references(trial, kinds, searches=1),
         method="adaptive",
         methods=("adaptive",),
         notes=(_told(trial, victim.victim.name, verdicts.every, summary), *verdicts.notes),
@@ -88,12 +90,28 @@ def exact(trial: Trial, victim: TrainedModel, kinds: Sequence[str]) -> RepeatRes
     )
 
 
-def exact_references(trial: Trial, kinds: Sequence[str]) -> dict[str, Scores]:
+def exact_references(trial: Trial, kinds: Sequence[str], searches: int = 0) -> dict[str, Scores]:
     """Return the scores of references by kind: what they keep at most; stored.
 
     Targets that are undecided count as lost for the model under test, and as kept for references.
+
+    Args:
+        trial: the attack in its repeat.
+        kinds: of the references.
+        searches: that were made before, for the progress.
     """
-    return {kind: _reference_scores(trial, kind) for kind in kinds}
+    with_graph = [kind for kind in kinds if kind != NO_GRAPH]  # without it nothing is tried
+    parts = searches + len(with_graph)
+    tells = {kind: _part_of(trial.tell, searches + n, parts) for n, kind in enumerate(with_graph)}
+    return {
+        kind: _reference_scores(replace(trial, tell=tells.get(kind, untold)), kind)
+        for kind in kinds
+    }
+
+
+def _part_of(tell: Tell, number: int, parts: int) -> Tell:
+    """What a part of the work tells, all of which take as long."""
+    return lambda share: tell((number + share) / parts)
 
 
 def _reference_scores(trial: Trial, kind: str) -> Scores:
@@ -142,7 +160,7 @@ def _judged(trial: Trial, model: TrainedModel) -> tuple[Verdicts, Right, Right, 
     attack = cast(ProvingAttack, trial.attack)
     graph = white_box_view(trial, model)
     with isolated_randomness(trial.seed):
-        verdicts = verdicts_of(attack, graph, trial.threat, model.victim)
+        verdicts = verdicts_of(attack, graph, trial.threat, model.victim, trial.tell)
     verify(verdicts.perturbation, trial.harness.dataset.graph, trial.threat)
     before = right_before(trial, model)
     after = right_after(trial, model, verdicts.perturbation)

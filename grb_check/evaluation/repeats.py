@@ -14,6 +14,7 @@ from typing import TypeAlias
 from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, load_attack, source_of
+from grb_check.attacks.verdicts import Tell
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Method, Scores
 from grb_check.cases.repeat_results import RepeatResult
@@ -37,7 +38,7 @@ from grb_check.evaluation.white_box import white_box, white_box_references
 from grb_check.victims.subject import Subject
 
 _Attacking: TypeAlias = Callable[[Trial, TrainedModel, Sequence[str]], RepeatResult]
-Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
+Progress: TypeAlias = Callable[[str], AbstractContextManager[Tell]]
 
 
 def trial_of(
@@ -85,7 +86,8 @@ def measure_repeat(
         trial: the case in its repeat, see `trial_of`.
         kinds: of the references to attack as well; none where the case has shipped ones.
         label: of the repeat, for the progress.
-        progress: called with each step; the context that it returns ends with the step.
+        progress: called with each step; the context that it returns ends with the step, and gives
+            what may be told how far the step is.
 
     Raises:
         ModelError: the model cannot be trained or called, or its output is wrong.
@@ -99,7 +101,8 @@ def measure_repeat(
     knows = trial.attack.knowledge == "white-box"
     attack: _Attacking
     attack = exact if proves(trial.attack) else white_box if knows else black_box
-    with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
+    with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}") as tell:
+        trial = replace(trial, tell=tell)
         result = _attacked(attack, trial, victim, () if shipped_on(trial) else kinds)
     measurement = replace(
         result.measurement,

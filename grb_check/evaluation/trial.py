@@ -9,6 +9,7 @@ from torch import Tensor
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.scenarios import POISONING
 from grb_check.attacks.threat import Threat
+from grb_check.attacks.verdicts import Tell, untold
 from grb_check.cases.case import Case
 from grb_check.evaluation.harness_models import HarnessModels
 
@@ -23,6 +24,7 @@ class Trial:
         threat: what it may do.
         case: for seeds and messages; of a member of `worst` with the member's name.
         seed: of the repeat.
+        tell: is told how far an attack is that tries everything.
     """
 
     harness: HarnessModels
@@ -30,6 +32,7 @@ class Trial:
     threat: Threat
     case: Case
     seed: int
+    tell: Tell = untold
 
     @property
     def parts(self) -> list[Trial]:

@@ -11,8 +11,7 @@ import signal
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +26,7 @@ from grb_check.user_code.sources import imported_digest
 
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.evaluation.repeats import Progress
     from grb_check.victims.subject import Subject
 from grb_check.runs.inputs import opened_pack
 from grb_check.runs.tasks import Answer, ModelOnDataset, Task
@@ -48,7 +48,7 @@ class Process:
 
     Args:
         settings: of the run.
-        progress: called with each step; the context that it returns ends with the step.
+        progress: see `measure_repeat`.
         attacks: of this process; None to look those up that the settings name.
 
     Raises:
@@ -58,7 +58,7 @@ class Process:
     def __init__(
         self,
         settings: RunSettings,
-        progress: Callable[[str], AbstractContextManager[None]] | None = None,
+        progress: Progress | None = None,
         attacks: AttackRegistry | None = None,
     ) -> None:
         _refuse_others(settings)

@@ -80,11 +80,7 @@ class Remaining:
         if seconds is None or not self._all:
             return ""
         text = f"{self._all - len(self._left)} of {count(self._all, 'repeat')} measured"
-        left = seconds / max(width, 1)
-        minutes = round(left / 60)
-        if not self._left:
-            return text
-        return f"{text}, about {f'{minutes} min' if minutes >= 2 else f'{left:.0f} s'} left"
+        return f"{text}, {time_left(seconds / max(width, 1))}" if self._left else text
 
     def _untrained(self) -> float:
         victims = {((case.model, case.dataset), seed) for case, seed in self._left}
@@ -118,6 +114,12 @@ class Remaining:
         training = self._training((case.model, case.dataset))
         spent += training if knows_model(case) else TRAINING
         return cost_of(case) * spent / (cost + TRAINING)
+
+
+def time_left(seconds: float) -> str:
+    """Return `about 9 min left`, or seconds where these are few."""
+    minutes = round(seconds / 60)
+    return f"about {f'{minutes} min' if minutes >= 2 else f'{seconds:.0f} s'} left"
 
 
 def _by_case(repeat: tuple[Case, int]) -> tuple[str, int]:

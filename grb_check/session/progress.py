@@ -12,18 +12,32 @@ from typing import Final
 
 import pytest
 
+from grb_check.runs.remaining import time_left
 from grb_check.session.pytest_private import is_controller, is_worker
 
 FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
-
-
 EVERY: Final = 0.5
-
-
 SOON: Final = 20.0  # seconds before the first line in a log
-
-
 LOGGED: Final = 60.0  # seconds between two lines in a log; services end silent jobs
+
+
+class HowFar:
+    """How far a step is: its duration, and the time left where the step tells its share."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._share = 0.0
+
+    def tell(self, share: float) -> None:
+        """Note that so much of the step is done, from 0 to 1."""
+        self._share = share
+
+    def __str__(self) -> str:
+        seconds = time.monotonic() - self._start
+        if not self._share:
+            return f"{seconds:.0f} s"
+        left = time_left(seconds * (1 - self._share) / self._share)
+        return f"{seconds:.0f} s, {100 * self._share:.0f} % tried, {left}"
 
 
 class Ticker:
@@ -43,13 +57,16 @@ class Ticker:
         self._shown = time.monotonic()
 
     @contextmanager
-    def __call__(self, text: str) -> Iterator[None]:
-        """Show the text and its duration until the context ends."""
-        done = threading.Event()
-        thread = threading.Thread(target=self._tick, args=(text, done), daemon=True)
+    def __call__(self, text: str) -> Iterator[Callable[[float], None]]:
+        """Show the text and its duration until the context ends.
+
+        What the context gives may be told the share of the step that is done.
+        """
+        done, far = threading.Event(), HowFar()
+        thread = threading.Thread(target=self._tick, args=(text, far, done), daemon=True)
         thread.start()
         try:
-            yield
+            yield far.tell
         finally:
             done.set()
             thread.join()
@@ -71,18 +88,18 @@ class Ticker:
         """Close the descriptor of the terminal."""
         os.close(self._descriptor)
 
-    def _tick(self, text: str, done: threading.Event) -> None:
-        start = time.monotonic()
+    def _tick(self, text: str, far: HowFar, done: threading.Event) -> None:
         if done.wait(FIRST):
             return
         while True:
-            self._show(f"{text} ({time.monotonic() - start:.0f} s)")
+            self._show(text, f" ({far})")
             if done.wait(EVERY):
                 break
         self._show("")
 
-    def _show(self, text: str) -> None:
-        line = text[: self._width - 1]
+    def _show(self, text: str, end: str = "") -> None:
+        """Show a text, cut so that its end has room."""
+        line = (text[: max(0, self._width - 1 - len(end))] + end)[: self._width - 1]
         back = f"\x1b[1A\x1b[{self._column() + 1}G"
         os.write(self._descriptor, f"\n\r{line}\x1b[K{back}".encode())
 
@@ -98,6 +115,17 @@ class LogLines:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._written = time.monotonic() - LOGGED + SOON
+
+    @contextmanager
+    def __call__(self, text: str) -> Iterator[Callable[[float], None]]:
+        """Write how far a step is that tells its share, from time to time."""
+        far = HowFar()
+
+        def tell(share: float) -> None:
+            far.tell(share)
+            self.poll(lambda: f"{text} ({far})")
+
+        yield tell
 
     def poll(self, text: Callable[[], str]) -> None:
         """Write the text if nothing was written for long."""

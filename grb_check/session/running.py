@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -195,14 +195,13 @@ class CaseRunner:
     @cached_property
     def _inline(self) -> Inline:
         """Runs tasks in this process."""
-        ticker = self.progress_writer if isinstance(self.progress_writer, Ticker) else None
-        attacks = self.plan.registry
-        if ticker is None:
+        writer, attacks = self.progress_writer, self.plan.registry
+        if writer is None:
             return Inline(self._settings, attacks=attacks)
 
-        def step(text: str) -> AbstractContextManager[None]:
+        def step(text: str) -> AbstractContextManager[Callable[[float], None]]:
             left = self._in_process.left
-            return ticker(f"{left}; {text}" if left else text)
+            return writer(f"{left}; {text}" if left else text)
 
         return Inline(self._settings, step, attacks)
 

@@ -16,7 +16,7 @@ from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
 from grb_check.attacks.registry import canonical_name
 from grb_check.attacks.threat import Perturbation, Threat, joined
-from grb_check.attacks.verdicts import Verdicts
+from grb_check.attacks.verdicts import Tell, Verdicts
 from grb_check.cases.case import Case
 from grb_check.errors import BudgetError, UsageError
 from grb_check.evaluation.exact import exact, exact_references, proves
@@ -45,7 +45,7 @@ class Saying:
     scenario: ClassVar[str] = "modification"
     knowledge: ClassVar[str] = "white-box"
 
-    def verdicts(self, graph: Data, threat: Threat, model: object) -> Verdicts:
+    def verdicts(self, graph: Data, threat: Threat, model: object, tell: Tell) -> Verdicts:
         parts = [Perturbation() for _ in range(threat.targets.numel())]
         for index in self.flipped:
             others = torch.tensor([[0] * self.flips, list(range(1, 1 + self.flips))])

@@ -35,7 +35,7 @@ from grb_check.attacks.modification.shared.proofs import ExactSearch
 from grb_check.attacks.modification.shared.removable import shortfall
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat
-from grb_check.attacks.verdicts import ProvingAttack, Verdicts
+from grb_check.attacks.verdicts import ProvingAttack, Tell, Verdicts, untold
 
 # Of PR-BCD, for each graph:
 LEAST_BLOCK: Final = 32  # pairs in a block at least ...
@@ -66,8 +66,12 @@ def perturb(
     return of_graphs(attack, graph, threat, model, generator)
 
 
-def verdicts(attack: ProvingAttack, graph: Data, threat: Threat, model: Any) -> Verdicts:
+def verdicts(
+    attack: ProvingAttack, graph: Data, threat: Threat, model: Any, tell: Tell = untold
+) -> Verdicts:
     """Return what an attack that tries everything knows of each target, be it a node or a graph.
+
+    Arguments are those of `ProvingAttack.verdicts`.
 
     Raises:
         ModelError: what a change reaches is not known.
@@ -75,8 +79,8 @@ def verdicts(attack: ProvingAttack, graph: Data, threat: Threat, model: Any) -> 
     if threat.batch is not None and isinstance(
         attack, (ModificationAnyFlip, ModificationAnyRemovals)
     ):
-        return verdicts_of_graphs(attack, graph, threat, model)
-    return attack.verdicts(graph, threat, model)
+        return verdicts_of_graphs(attack, graph, threat, model, tell)
+    return attack.verdicts(graph, threat, model, tell)
 
 
 def _proven(

@@ -20,14 +20,16 @@ from grb_check.attacks.modification.shared.proofs import ExactSearch, exact_tria
 from grb_check.attacks.modification.shared.removable import shortfall
 from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE
 from grb_check.attacks.threat import Perturbation, Threat
-from grb_check.attacks.verdicts import Verdicts
+from grb_check.attacks.verdicts import Tell, Verdicts, untold
 from grb_check.errors import ModelError, count
 
 ALIKE: Final = 1e-3  # of the largest logit
 TOGETHER: Final = 64  # pairs, after which a graph that has fallen is left
 
 
-def verdicts_of_graphs(search: ExactSearch, graph: Data, threat: Threat, model: Any) -> Verdicts:
+def verdicts_of_graphs(
+    search: ExactSearch, graph: Data, threat: Threat, model: Any, tell: Tell = untold
+) -> Verdicts:
     """Return what is known of each target, a graph.
 
     Args:
@@ -35,6 +37,7 @@ def verdicts_of_graphs(search: ExactSearch, graph: Data, threat: Threat, model: 
         graph: graphs side by side, clean, with true labels of the targets.
         threat: with `batch` and `edge_budgets`.
         model: a `Victim` of graphs.
+        tell: see `ProvingAttack.verdicts`.
 
     Raises:
         ModelError: graphs change each other's logits.
@@ -48,7 +51,9 @@ def verdicts_of_graphs(search: ExactSearch, graph: Data, threat: Threat, model: 
     double = model.in_double()
     pairs, sizes, undecided = [], torch.zeros_like(targets), torch.zeros_like(asked)
     tried = too_many = 0
+    done = _done_before(graphs.sizes[targets] * asked)
     for index in asked.nonzero().squeeze(1).tolist():
+        tell(done[index])
         owner = int(targets[index])
         seconds = None if end is None else end - monotonic()
         if graphs.sizes[owner] > MOST_WHOLE or (seconds is not None and seconds <= 0):
@@ -113,8 +118,20 @@ def _question(graphs: GraphList, owner: int, logits: Tensor, double: Any) -> Fli
         double=double.on_graphs(copies.batch, nodes),
         answers=lambda _: known,
         likely=copies.edges.ends(copies.edges.codes),
+        tell=untold,
         together=TOGETHER,
     )
+
+
+def _done_before(sizes: Tensor) -> list[float]:
+    """Return the share of all pairs of nodes that lie in the graphs before each, float [t].
+
+    Args:
+        sizes: int64 [t], nodes; 0 for graphs that are not asked.
+    """
+    pairs = sizes.double().square() * (sizes <= MOST_WHOLE)
+    shares: list[float] = ((pairs.cumsum(0) - pairs) / pairs.sum().clamp(min=1.0)).tolist()
+    return shares
 
 
 def _joined(edges: EdgeSet, pairs: list[Tensor], why: tuple[str, ...]) -> Perturbation:

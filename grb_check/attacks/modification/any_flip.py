@@ -15,7 +15,7 @@ from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_seconds
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat
-from grb_check.attacks.verdicts import Verdicts
+from grb_check.attacks.verdicts import Tell, Verdicts, untold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +49,9 @@ class ModificationAnyFlip:
         """See `ExactSearch`."""
         return every_flip(question, seconds)
 
-    def verdicts(self, graph: Data, threat: Threat, model: Any) -> Verdicts:
+    def verdicts(self, graph: Data, threat: Threat, model: Any, tell: Tell = untold) -> Verdicts:
         """Return what is known of each target, see `verdicts_at_nodes`."""
-        return verdicts_at_nodes(self, graph, threat, model)
+        return verdicts_at_nodes(self, graph, threat, model, tell)
 
     def perturb(
         self,

@@ -15,7 +15,7 @@ from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_seconds
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat
-from grb_check.attacks.verdicts import Verdicts
+from grb_check.attacks.verdicts import Tell, Verdicts, untold
 from grb_check.errors import UsageError
 
 MOST_EDGES: Final = 3  # in a set: the budget of a target
@@ -58,9 +58,9 @@ class ModificationAnyRemovals:
         """See `ExactSearch`."""
         return every_removal(question, self.edges, seconds)
 
-    def verdicts(self, graph: Data, threat: Threat, model: Any) -> Verdicts:
+    def verdicts(self, graph: Data, threat: Threat, model: Any, tell: Tell = untold) -> Verdicts:
         """Return what is known of each target, see `verdicts_at_nodes`."""
-        return verdicts_at_nodes(self, graph, threat, model)
+        return verdicts_at_nodes(self, graph, threat, model, tell)
 
     def perturb(
         self,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.runs.process import Process
 from grb_check.runs.tasks import Answer, Task
 from grb_check.runs.workers.calls import Pending
 from grb_check.settings.settings import RunSettings
+
+if TYPE_CHECKING:
+    from grb_check.evaluation.repeats import Progress
 
 
 class Inline:
@@ -28,7 +31,7 @@ class Inline:
     def __init__(
         self,
         settings: RunSettings,
-        progress: Callable[[str], AbstractContextManager[None]] | None = None,
+        progress: Progress | None = None,
         attacks: AttackRegistry | None = None,
     ) -> None:
         self._settings = settings

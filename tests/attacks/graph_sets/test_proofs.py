@@ -111,3 +111,12 @@ def single(graph: Data, targets: list[int] | None = None) -> Threat:
     sizes = torch.bincount(graph.batch)
     budgets = (sizes > 1).long()
     return threat_to(graph, budgets.tolist(), targets)
+
+
+def test_how_far_the_search_is_is_told_by_the_pairs_of_each_graph() -> None:
+    graph = union_of([3, 2, 3], [TRIANGLE, [(0, 1)], TRIANGLE])
+    model = victim_on(graph)
+    graph.y = model(graph.x, graph.edge_index).argmax(1)
+    told: list[float] = []
+    verdicts(ModificationAnyFlip(), graph, threat_to(graph, [1] * 3), model, told.append)
+    assert told == pytest.approx([0.0, 9 / 22, 13 / 22])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 
 import pytest
@@ -15,13 +16,13 @@ from torch_geometric.data import Data
 from two_layers import CLASSES, FEATURES, LAYERS, Two, graph_of, perceptron, victim
 
 from grb_check.attacks.modification.any_flip import ModificationAnyFlip
-from grb_check.attacks.modification.shared import flip_set_search
+from grb_check.attacks.modification.shared import flip_set_search, proofs
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.whole_trials import WholeTrials
 from grb_check.attacks.protocol import ExactTrials
 from grb_check.attacks.referee import verify
 from grb_check.attacks.threat import Threat, apply
-from grb_check.attacks.verdicts import Verdicts
+from grb_check.attacks.verdicts import Verdicts, untold
 from grb_check.errors import ModelError
 from grb_check.gradients import exact_trials
 from grb_check.gradients.victim import Victim
@@ -134,6 +135,7 @@ def test_a_target_with_more_close_sets_than_are_noted_is_undecided() -> None:
             1e-3,
         ),
         likely=torch.zeros((2, 0), dtype=torch.int64),
+        tell=untold,
     )
     search = flip_set_search.FlipSetSearch(question)
     search.ask(torch.tensor([[2], [3]]).repeat(1, 20)[:, :, None])
@@ -231,13 +233,18 @@ def labelled_by(model: Victim, graph: Data) -> Data:
 def test_what_time_does_not_suffice_for_is_undecided(
     larger: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Targets that have fallen until then are not; the clock stands still for one question."""
+    """Targets that have fallen until then are not; the clock stands still for one question.
+
+    What is told of the progress is the share of the time, which is larger than that of the flips.
+    """
     torch.manual_seed(0)
     model = victim(Two(LAYERS["gcn"]))
     graph = labelled_by(model, larger)
-    clock = iter([0.0, 0.5, *[2.0] * 1000])
+    clock = iter([0.0, 0.5, 0.5, *[2.0] * 1000])
+    told: list[float] = []
     monkeypatch.setattr(flip_set_search, "monotonic", lambda: next(clock))
-    cut = ModificationAnyFlip(seconds=1.0).verdicts(graph, threat(torch.arange(70)), model)
+    attack = ModificationAnyFlip(seconds=1.0)
+    cut = attack.verdicts(graph, threat(torch.arange(70)), model, told.append)
     monkeypatch.undo()
     whole = ModificationAnyFlip().verdicts(graph, threat(torch.arange(70)), model)
     fallen = set(cut.perturbation.flip_targets.tolist())
@@ -245,6 +252,20 @@ def test_what_time_does_not_suffice_for_is_undecided(
     assert 0 < len(fallen) < 70
     assert fallen <= set(whole.perturbation.flip_targets.tolist())
     assert not whole.undecided.numel()
+    assert told == [0.5, 1.0]
+
+
+def test_how_far_the_search_is_is_told(larger: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = victim(Two(LAYERS["gcn"]))
+    told: list[float] = []
+    few_at_a_time = partial(flip_set_search.FlipQuestion, together=140)
+    monkeypatch.setattr(proofs, "FlipQuestion", few_at_a_time)
+    graph = labelled_by(model, larger)
+    ModificationAnyFlip().verdicts(graph, threat(torch.arange(70)), model, told.append)
+    assert told == sorted(told)
+    assert told[0] == 0.0
+    assert 0.9 < told[-1] < 1.0
 
 
 def test_a_margin_that_rounding_decides_is_undecided(larger: Data) -> None:

@@ -151,15 +151,18 @@ def test_a_time_takes_the_place_of_a_number_of_sets(
     whole = ModificationAnyRemovals(edges=edges).verdicts(graph, threat(targets), model)
     monkeypatch.setattr(removal_sets, "MOST_SETS", 10)
     monkeypatch.setattr(removal_sets, "MOST_WHOLE", 1)  # each target is asked on its own
+    told: list[float] = []
     timed = ModificationAnyRemovals(edges=edges, seconds=600).verdicts(
-        graph, threat(targets), model
+        graph, threat(targets), model, told.append
     )
+    assert told == sorted(told)
+    assert 0.5 < told[-1] < 1.0
     assert timed.fallen.tolist() == whole.fallen.tolist()
     assert timed.sizes.tolist() == whole.sizes.tolist()
     assert timed.undecided.tolist() == whole.undecided.tolist()
     assert not timed.notes
     left = []
-    for calls in range(2, 2 + 5 * (edges - 1) + 1):
+    for calls in range(2, 2 + 2 * 5 * (edges - 1) + 1):
         times = chain(repeat(0.0, calls), repeat(1e9))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(flip_set_search, "monotonic", lambda times=times: next(times))

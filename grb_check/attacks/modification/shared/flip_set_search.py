@@ -21,6 +21,7 @@ from torch import Tensor
 from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel, ExactTrials, FlipSets
+from grb_check.attacks.verdicts import Tell
 
 EXACT: Final = 1e-9  # of the largest logit, in float64
 SETS: Final = 2**13  # at a time
@@ -42,6 +43,7 @@ class FlipQuestion:
         double: its copy in float64; None if there is none.
         answers: from targets int64 [k] to the model's answers at these.
         likely: int64 [2, m], first < second, pairs that are worth a try before others.
+        tell: is told the share of the work that is done.
         together: number of sets that are tried at a time.
     """
 
@@ -54,6 +56,7 @@ class FlipQuestion:
     double: DifferentiableModel | None
     answers: Callable[[Tensor], ExactTrials]
     likely: Tensor
+    tell: Tell
     together: int = SETS
 
     @property
@@ -99,7 +102,7 @@ class FlipSetSearch:
     def __init__(self, question: FlipQuestion, seconds: float | None = None) -> None:
         count, device = question.targets.numel(), question.x.device
         self._question = question
-        self._end = None if seconds is None else monotonic() + seconds
+        self._seconds, self._start = seconds, monotonic()
         self._at = torch.arange(count, device=device)  # targets that are asked for
         self._known = question.answers(question.targets)
         self._rounding = self._known.rounding
@@ -112,6 +115,15 @@ class FlipSetSearch:
         self._too_many = self._open.clone()
         self._finished = self._open.clone()
         self._tried = 0
+
+    @property
+    def _spent(self) -> float:
+        """The share of the time that is over."""
+        return 0.0 if self._seconds is None else (monotonic() - self._start) / self._seconds
+
+    def tell(self, share: float) -> None:
+        """Tell that so much of the work is done, or of the time if that ends earlier."""
+        self._question.tell(min(max(share, self._spent), 1.0))
 
     @property
     def standing(self) -> Tensor:
@@ -140,7 +152,7 @@ class FlipSetSearch:
 
     def ask(self, sets: Tensor) -> bool:
         """Flip each of the sets int64 [2, m, k] alone; False if the time is over."""
-        if self._end is not None and monotonic() > self._end:
+        if self._spent > 1:
             self._open |= ~self._finished
             return False
         lost = self._highest[self._at] > self._rounding

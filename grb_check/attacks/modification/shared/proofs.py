@@ -15,7 +15,7 @@ from grb_check.attacks.modification.shared.single_flips import likely_flips
 from grb_check.attacks.modification.shared.whole_trials import ROUNDING, WholeTrials
 from grb_check.attacks.protocol import ExactTrials
 from grb_check.attacks.threat import Perturbation, Threat, joined
-from grb_check.attacks.verdicts import Verdicts
+from grb_check.attacks.verdicts import Tell, Verdicts
 from grb_check.errors import count
 
 
@@ -37,7 +37,9 @@ class ExactSearch(Protocol):
         ...
 
 
-def verdicts_at_nodes(search: ExactSearch, graph: Data, threat: Threat, model: Any) -> Verdicts:
+def verdicts_at_nodes(
+    search: ExactSearch, graph: Data, threat: Threat, model: Any, tell: Tell
+) -> Verdicts:
     """Return what is known of each target.
 
     Args:
@@ -46,6 +48,7 @@ def verdicts_at_nodes(search: ExactSearch, graph: Data, threat: Threat, model: A
         threat: to each target on its own.
         model: with `exact_flips` and `in_double`, as a `Victim`; any other is called on each graph,
             and leaves undecided what rounding decides.
+        tell: see `ProvingAttack.verdicts`.
 
     Raises:
         ModelError: which nodes a flip reaches is not known.
@@ -69,6 +72,7 @@ def verdicts_at_nodes(search: ExactSearch, graph: Data, threat: Threat, model: A
         double=model.in_double() if hasattr(model, "in_double") else None,
         answers=lambda nodes: exact_trials_of(graph, model, nodes),
         likely=likely_flips(graph, model, targets[right]),
+        tell=tell,
     )
     found = search.found(question, search.seconds)
     right = right.cpu()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, combinations, islice
-from math import comb
+from math import comb, factorial
 from typing import Final
 
 import torch
@@ -43,13 +43,18 @@ def every_removal(question: FlipQuestion, most: int, seconds: float | None = Non
             return search.result()
     most_sets = MOST_SETS if seconds is None else None
     search.finish((question.budgets.clamp(max=most) < 2).nonzero().squeeze(1))
+    work = _work(question, most, most_sets)
+    total = max(1.0, float(work.sum()))
     for size in range(2, most + 1):
         search.settle()
-        standing = _by_surroundings(question, search.standing)
+        left = float(work[search.standing, size:].sum())
+        standing = search.standing[work[search.standing, size].argsort(stable=True)]
         standing = standing[question.budgets[standing] >= size]
         # The model is called on a small graph: a set is asked of all targets at once.
         at_once = question.num_nodes if question.num_nodes <= MOST_WHOLE else 1
         for some in torch.split(standing, at_once):
+            search.tell(1 - left / total)
+            left -= float(work[some, size].sum())
             if not _ask(search, question, some, size, most_sets):
                 return search.result()
             search.finish(some[question.budgets[some].clamp(max=most) == size])
@@ -80,12 +85,24 @@ def _sets(count: int, size: int, together: int) -> Iterator[Tensor]:
         yield torch.tensor(list(chain.from_iterable(some))).view(-1, size)
 
 
-def _by_surroundings(question: FlipQuestion, positions: Tensor) -> Tensor:
-    """Return positions int64 [s] by the number of edges at the neighbours of the targets there."""
+def _work(question: FlipQuestion, most: int, most_sets: int | None) -> Tensor:
+    """Return about how many sets of each size are tried at each target, float64 [t, most + 1].
+
+    By the number of edges at its neighbours; 0 for sizes below two.
+    """
     degrees = question.edges.degrees()
     first, second = question.edges.edge_index()
     around = torch.zeros_like(degrees).index_add(0, first, degrees[second])
-    return positions[around[question.targets[positions]].argsort(stable=True)]
+    edges = around[question.targets].double()
+    result = edges.new_zeros((edges.numel(), most + 1))
+    for size in range(2, most + 1):
+        factors = [(edges - taken).clamp(min=0.0) for taken in range(size)]
+        sets = torch.stack(factors).prod(0) / factorial(size)
+        tried = question.budgets >= size
+        if most_sets is not None:
+            tried &= sets <= most_sets
+        result[:, size] = sets * tried
+    return result
 
 
 def _near(question: FlipQuestion, near: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ come first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
@@ -34,7 +33,12 @@ def every_flip(question: FlipQuestion, seconds: float | None = None) -> FoundFli
     search = FlipSetSearch(question, seconds)
     near = search.near
     likely = question.likely[:, near[question.likely].any(0)]
-    for pairs in chain(torch.split(likely, question.together, dim=1), _all(question, near)):
+    rows = max(1, question.together // max(1, question.num_nodes))
+    likely_parts = torch.split(likely, question.together, dim=1)
+    parts = torch.split(near.nonzero().squeeze(1), rows)
+    all_pairs = chain(likely_parts, (_pairs_with(nodes, near) for nodes in parts))
+    for number, pairs in enumerate(all_pairs):
+        search.tell(number / (len(likely_parts) + len(parts)))
         if not search.ask(pairs[:, :, None]):
             break
     return search.result()
@@ -55,11 +59,12 @@ def likely_flips(graph: Data, model: DifferentiableModel, targets: Tensor) -> Te
     return torch.cat([edges, torch.unique(pairs[:, pairs[0] < pairs[1]], dim=1)], dim=1)
 
 
-def _all(question: FlipQuestion, near: Tensor) -> Iterator[Tensor]:
-    """Yield all pairs with an end that is near a target, bool [N]."""
-    nodes = torch.arange(question.num_nodes, device=question.x.device)
-    rows = max(1, question.together // max(1, question.num_nodes))
-    for first in torch.split(near.nonzero().squeeze(1), rows):
-        one, other = first.repeat_interleave(nodes.numel()), nodes.repeat(first.numel())
-        once = (other != one) & (~near[other] | (one < other))
-        yield torch.stack([one[once], other[once]]).sort(dim=0).values
+def _pairs_with(nodes: Tensor, near: Tensor) -> Tensor:
+    """Return all pairs with one of these nodes int64 [k], int64 [2, m], first < second.
+
+    They are near a target, bool [N]: a pair of two such nodes is that of the first.
+    """
+    every = torch.arange(near.numel(), device=near.device)
+    one, other = nodes.repeat_interleave(every.numel()), every.repeat(nodes.numel())
+    once = (other != one) & (~near[other] | (one < other))
+    return torch.stack([one[once], other[once]]).sort(dim=0).values
