@@ -39,6 +39,7 @@ from grb_check.gradients.layer_calls import (
     replayed,
 )
 from grb_check.gradients.linear_rows import linear_row_logits
+from grb_check.gradients.sparse_sums import summed_logits
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
@@ -217,6 +218,9 @@ class _RecordedModule:
         )
         for sets in self.row_sets(None) if self.calls else ():
             yield partial(self._without_links, sets)
+        yield lambda: summed_logits(
+            self.module, self.forward, self.start, self.injected, self.targets
+        )
 
     def _without_links(self, sets: Sequence[Tensor]) -> OnRows | None:
         logits_of = self.on_rows(sets, None)

@@ -1,0 +1,157 @@
+"""Sums over neighbours as products with sparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from attacked_graphs import WIDTH, Attacked, adapter_of, attacked_graphs, community, compare
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch_geometric.nn import (
+    ChebConv,
+    GATConv,
+    GINConv,
+    GraphConv,
+    MessagePassing,
+    SAGEConv,
+    SSGConv,
+    TAGConv,
+)
+
+from grb_check.gradients.injected_rows import RowForm, injected_row_logits
+from grb_check.gradients.layer_calls import keeping_state
+from grb_check.gradients.sparse_sums import summed_logits
+
+
+class Layer(MessagePassing):
+    """Two hops of a user's own, by the product of the ends' numbers."""
+
+    def __init__(self, a: int, b: int, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.lin = nn.Linear(a, b)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        degrees = torch.bincount(edge_index[1], minlength=x.shape[0]).clamp(min=1).to(x)
+        norm = degrees.rsqrt()[edge_index].prod(0)
+        h: Tensor = self.propagate(edge_index, x=self.lin(x), norm=norm)
+        z: Tensor = self.propagate(edge_index, x=h, norm=norm)
+        return z
+
+    def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
+        return norm.view(-1, 1) * x_j
+
+
+class Squared(Layer):
+    """Its messages are no multiples of rows."""
+
+    def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
+        return norm.view(-1, 1) * x_j**2
+
+
+class Updated(Layer):
+    """It does something to the sums."""
+
+    def update(self, inputs: Tensor) -> Tensor:
+        return inputs.relu()
+
+
+class Two(nn.Module):
+    """Two layers, whose output goes through a ReLU and a norm in between."""
+
+    def __init__(self, layer: Callable[[int, int], nn.Module]) -> None:
+        super().__init__()
+        self.first, self.last = layer(WIDTH, 8), layer(8, 3)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h: Tensor = self.last(self.norm(self.first(x, edge_index).relu()), edge_index)
+        return h
+
+
+LAYERS: dict[str, Callable[[int, int], nn.Module]] = {
+    "tag": TAGConv,
+    "cheb": lambda a, b: ChebConv(a, b, 3),
+    "ssg": lambda a, b: SSGConv(a, b, 0.1, K=3),
+    "own": Layer,
+    "own, mean": lambda a, b: Layer(a, b, aggr="mean"),
+    "gin": lambda a, b: GINConv(nn.Linear(a, b)),
+    "sage": SAGEConv,
+}
+OTHERS: dict[str, Callable[[int, int], nn.Module]] = {
+    "attention": GATConv,
+    "maximum": lambda a, b: GraphConv(a, b, aggr="max"),
+    "squared": Squared,
+    "updated": Updated,
+    "to senders": lambda a, b: Layer(a, b, flow="target_to_source"),
+}
+
+
+def form_on(module: nn.Module, graph: Attacked) -> Callable[[Tensor], Tensor] | None:
+    """The form on a graph with features of 0 but for the injected nodes."""
+    num_nodes, count, edge_index, targets = graph
+    adapter = adapter_of(module)
+    start = torch.zeros((num_nodes + count, WIDTH), dtype=torch.float64)
+    injected = torch.arange(num_nodes, num_nodes + count)
+    forward = keeping_state(module, adapter.with_graph(edge_index, num_nodes + count, {}))
+    return summed_logits(module, forward, start, injected, targets)
+
+
+@settings(deadline=None, max_examples=40)
+@given(graph=attacked_graphs(), kind=st.sampled_from([*LAYERS]), seed=st.integers(0, 99))
+def test_the_module_gives_the_same(graph: Attacked, kind: str, seed: int) -> None:
+    """Logits and gradients, and later calls of the module are its own."""
+    torch.manual_seed(seed)
+    module = Two(LAYERS[kind])
+    logits_of = form_on(module, graph)
+    assert logits_of is not None
+    num_nodes, count, edge_index, targets = graph
+    injected = torch.randn((count, WIDTH), dtype=torch.float64, requires_grad=True)
+    before = [dict(vars(part)) for part in module.modules()]
+    given_here = logits_of(injected)
+    assert before == [dict(vars(part)) for part in module.modules()]
+    x = torch.zeros((num_nodes, WIDTH), dtype=torch.float64)
+    expected = adapter_of(module)(torch.cat([x, injected]), edge_index)[targets]
+    compare(given_here, expected, injected)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_layers_that_do_something_else_are_left_alone(kind: str) -> None:
+    torch.manual_seed(0)
+    assert form_on(Two(OTHERS[kind]), community()) is None
+
+
+def test_numbers_that_depend_on_features_are_not_kept() -> None:
+    """Weights of a user's own attention have a gradient, or are others in each call."""
+
+    class Attention(Layer):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            h = self.lin(x)
+            norm = h[edge_index].prod(0).sum(1).sigmoid()
+            z: Tensor = self.propagate(edge_index, x=h, norm=norm)
+            return z
+
+    torch.manual_seed(0)
+    module, graph = Two(Attention), community()
+    num_nodes, count, edge_index, targets = graph
+    logits_of = form_on(module, graph)
+    assert logits_of is not None
+    x = torch.zeros((num_nodes, WIDTH), dtype=torch.float64)
+    for _ in range(2):
+        injected = torch.randn((count, WIDTH), dtype=torch.float64, requires_grad=True)
+        expected = adapter_of(module)(torch.cat([x, injected]), edge_index)[targets]
+        compare(logits_of(injected), expected, injected)
+        with torch.no_grad():
+            assert torch.allclose(logits_of(injected), expected)
+
+
+def test_modules_of_several_hops_are_asked_in_this_form() -> None:
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community()
+    x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
+    known = RowForm()
+    adapter = adapter_of(Two(TAGConv))
+    assert injected_row_logits(adapter, x, edge_index, count, targets, known) is not None
