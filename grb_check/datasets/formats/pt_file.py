@@ -1,4 +1,4 @@
-"""A graph of PyG, or a list of graphs, in a .pt file: `Data` objects saved with `torch.save`.
+"""A graph of PyG, or a list of graphs, in a .pt file: `Data` or `HeteroData` of `torch.save`.
 
 The file is a zip archive of a pickle and of the bytes of tensors. Nothing in it can run code: torch
 reads it with `weights_only=True`, with PyG's classes alone allowed. torch compares no checksums: a
@@ -14,6 +14,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,10 @@ _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {  # of the graphs of a set, bes
 }
 _CLASSES: Final = {
     "torch_geometric.data.data": ("Data", "DataEdgeAttr", "DataTensorAttr"),
-    "torch_geometric.data.storage": ("GlobalStorage",),
+    "torch_geometric.data.feature_store": ("TensorAttr",),
+    "torch_geometric.data.graph_store": ("EdgeAttr",),
+    "torch_geometric.data.hetero_data": ("HeteroData",),
+    "torch_geometric.data.storage": ("BaseStorage", "EdgeStorage", "GlobalStorage", "NodeStorage"),
 }
 _CONTAINERS: Final = ("EMPTY_LIST", "EMPTY_TUPLE", "EMPTY_DICT", "MARK")
 _HEAD: Final = 16  # bytes of a pickle that its first operations fit into
@@ -57,31 +61,28 @@ def read(source: Source) -> Dataset | GraphSet:
     A list of them, three lists, or a dict of lists are a set of graphs, see
     `reading.pyg_graphs.set_of_graphs`. Other attributes are left out if they are tensors, numbers,
     texts or lists of these. Files are of torch 1.6 or later. The masks are the
-    dataset's own split.
+    dataset's own split. A `HeteroData` is read as `of_one_node_type` does.
 
     Raises:
         DataError: the file cannot be read, is damaged, contains anything but tensors and PyG's
             `Data`, or a graph lacks something or contradicts itself.
     """
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData
 
-    from grb_check.datasets.reading.pyg_graph import dataset_of_graph
+    from grb_check.datasets.reading.pyg_graph import dataset_of_graph, of_one_node_type
     from grb_check.datasets.reading.pyg_graphs import set_of_graphs
 
-    path = source.path
-    try:
+    path, name, where = source.path, source.name, str(source.path)
+    with _readable(where):
         with warnings.catch_warnings():  # of torch about damaged files
             warnings.simplefilter("ignore")
-            loaded = _loaded(path)
-            several = isinstance(loaded, (list, tuple, dict))
-            result = _graphs(loaded) if several else _with_others(_graph(loaded), loaded)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error.__cause__
-    except Exception as error:  # zipfile and torch raise nearly anything on damage
-        raise DataError(
-            f"{path}: not a readable file of torch.save ({_reason(error)}); {_ADVICE}"
-        ) from error
-    name, where = source.name, str(path)
+            loaded: Any = _loaded(path)
+        if type(loaded) is HeteroData:
+            for key, value in chain.from_iterable(store.items() for store in loaded.stores):
+                _check_stored(key, value)
+            loaded = of_one_node_type(loaded, where)
+        several = isinstance(loaded, (list, tuple, dict))
+        result = _graphs(loaded) if several else _with_others(_graph(loaded), loaded)
     if not isinstance(result, Data):
         return set_of_graphs(result, name=name, origin=f"PyG graphs in {path}", where=where)
     return dataset_of_graph(
@@ -92,6 +93,21 @@ def read(source: Source) -> Dataset | GraphSet:
         split=source.split,
         selection=source.selection,
     )
+
+
+@contextmanager
+def _readable(where: str) -> Iterator[None]:
+    """Raise what is wrong with a file as a DataError that names it."""
+    try:
+        yield
+    except DataError as error:
+        text = str(error)
+        named = text if text.startswith(where) else f"{where}: {text}"
+        raise DataError(named) from error.__cause__
+    except Exception as error:  # zipfile and torch raise nearly anything on damage
+        raise DataError(
+            f"{where}: not a readable file of torch.save ({_reason(error)}); {_ADVICE}"
+        ) from error
 
 
 def _is_set(source: Source) -> bool:
@@ -163,10 +179,22 @@ def _graph(loaded: Any, plain: Mapping[str, tuple[type, ...]] = _NOTHING) -> Dat
             continue
         if not isinstance(value, torch.Tensor):
             raise DataError(f"{name} is a {type(value).__name__}, not a tensor; {_ADVICE}")
-        is_dense = value.layout == torch.strided
-        if is_dense and value.numel() * value.itemsize > value.untyped_storage().nbytes():
-            raise DataError(f"{name} repeats values in memory; save data.{name}.contiguous()")
+        _check_stored(name, value)
     return Data(**parts)
+
+
+def _check_stored(name: str, value: object) -> None:
+    """Check that a tensor is as large as what the file has of it: a small file may say a huge one.
+
+    Raises:
+        DataError: it is not.
+    """
+    import torch
+
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return
+    if value.numel() * value.itemsize > value.untyped_storage().nbytes():
+        raise DataError(f"{name} repeats values in memory; save data.{name}.contiguous()")
 
 
 def _with_others(graph: Data, loaded: Data) -> Data:

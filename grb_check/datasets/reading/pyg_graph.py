@@ -95,6 +95,7 @@ def of_one_node_type(data: HeteroData, where: str) -> Data:
     )
     names = ", ".join(f"{number} {kind[1]}" for number, kind in enumerate(kinds))
     others = {*chain.from_iterable(data[kind].keys() for kind in kinds)} - parts[0].keys()
+    others |= {*data.stores[0].keys()}  # of the graph itself
     unread = f"; not read: {', '.join(sorted(others))}" if others else ""
     msg = f"{where}: HeteroData as a Data with edge_type: {names}{unread}"
     warnings.warn(msg, DataChange, stacklevel=2)

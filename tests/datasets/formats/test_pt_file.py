@@ -21,7 +21,8 @@ from torch_geometric.data import Batch, Data, HeteroData
 from grb_check.datasets import Places, find, load_graph_set
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.formats.pt_file import PT_FILE
-from grb_check.datasets.reading.pyg_graph import dataset_of_graph
+from grb_check.datasets.reading.pyg_graph import dataset_of_graph, of_one_node_type
+from grb_check.datasets.source import DataChange
 from grb_check.errors import DataError
 
 NUM_NODES = 30
@@ -103,6 +104,26 @@ def test_graph_is_the_one_that_was_saved(path: Path, split: Any) -> None:
         assert dataset.test["full"].tolist() == list(range(20, 30))
 
 
+def typed(*, edge_index: Any = None, **changed: Any) -> HeteroData:
+    """The sound graph with its edges as one type and a few others as another."""
+    plain, data = graph(), HeteroData()
+    for key in ("x", "y", "train_mask", "val_mask", "test_mask"):
+        data["n"][key] = changed.get(key, plain[key])
+    data["n", "knows", "n"].edge_index = plain.edge_index if edge_index is None else edge_index
+    data["n", "pays", "n"].edge_index = torch.tensor([[0, 1], [2, 3]])
+    return data
+
+
+def test_a_graph_of_typed_edges_is_read_as_that_of_a_function(path: Path) -> None:
+    with pytest.warns(DataChange, match="0 knows, 1 pays"):
+        dataset = read(saved(typed()), path)
+    with pytest.warns(DataChange):
+        expected = dataset_of_graph(
+            of_one_node_type(typed(), ""), name="mine", origin="", where="", split="grb"
+        )
+    assert dataset.fingerprint() == expected.fingerprint()
+
+
 class Command:
     """Pickles to a call of `os.system`, or of whatever is given."""
 
@@ -149,7 +170,10 @@ def test_nothing_in_a_file_runs(path: Path, tmp_path: Path, name: str) -> None:
         ([graph()], "the class of each node; a graph has one class"),
         (torch.ones(3), "it contains a Tensor, not a Data"),
         (Batch.from_data_list([graph()]), "torch_geometric.data.batch"),
-        (HeteroData(), "torch_geometric.data.hetero_data.HeteroData"),
+        (HeteroData(), "is a HeteroData with 0 types of nodes"),
+        (typed(x=torch.ones(1).expand(10**6, 10**6)), "x repeats values in memory"),
+        (typed(x=[1.0] * NUM_NODES), "x is a list, not a tensor"),
+        (typed(edge_index=torch.ones(1, dtype=torch.int64).expand(2, 10**9)), "repeats values"),
         (graph(x=np.ones((NUM_NODES, 4))), "numpy"),
         (graph(x=torch.ones(NUM_NODES, 4, dtype=torch.complex64)), "not complex64"),
         (graph(x=[1.0] * NUM_NODES), "x is a list, not a tensor"),
