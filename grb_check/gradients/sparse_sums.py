@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MeanAggregation, MessagePassing, SumAggregation
 
-from grb_check.gradients.layer_calls import OnRows, layers_of
+from grb_check.gradients.layer_calls import OnRows, keeping_state, layers_of
+from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.sparse import csr_matrix, product
 
@@ -77,9 +78,10 @@ def _weight(layer: MessagePassing) -> str | None:
     generator = torch.Generator().manual_seed(0)
     rows, numbers = torch.randn((4, 3), generator=generator), torch.randn(4, generator=generator)
     given = {weight: numbers} if weight else {}
+    message = keeping_state(layer, lambda x_j: layer.message(x_j=x_j, **given))
     try:
-        with torch.no_grad():
-            messages = layer.message(x_j=rows, **given)
+        with torch.no_grad(), isolated_randomness(0):
+            messages = message(rows)
     except Exception:  # whatever a user's code raises for rows that are not its own
         return None
     expected = numbers[:, None] * rows if weight else rows

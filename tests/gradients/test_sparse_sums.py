@@ -45,6 +45,21 @@ class Layer(MessagePassing):
         return norm.view(-1, 1) * x_j
 
 
+class Remembering(Layer):
+    """It keeps what its messages were, which its output depends on."""
+
+    last: Tensor | None = None
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        z = super().forward(x, edge_index)
+        assert self.last is not None
+        return z + self.last.mean()
+
+    def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
+        self.last = norm.view(-1, 1) * x_j
+        return self.last
+
+
 class Squared(Layer):
     """Its messages are no multiples of rows."""
 
@@ -146,6 +161,20 @@ def test_numbers_that_depend_on_features_are_not_kept() -> None:
         compare(logits_of(injected), expected, injected)
         with torch.no_grad():
             assert torch.allclose(logits_of(injected), expected)
+
+
+def test_what_messages_leave_behind_is_neither_lost_nor_changed() -> None:
+    """No form is taken that would lose it, and trying it out changes nothing."""
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community()
+    x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
+    adapter = adapter_of(Two(Remembering))
+    adapter(torch.cat([x, x[:count]]), edge_index)
+    layers = [part for part in adapter.module.children() if isinstance(part, Remembering)]
+    before = [layer.last for layer in layers]
+    assert form_on(adapter.module, community()) is not None
+    assert all(layer.last is last for layer, last in zip(layers, before, strict=True))
+    assert injected_row_logits(adapter, x, edge_index, count, targets, RowForm()) is None
 
 
 def test_modules_of_several_hops_are_asked_in_this_form() -> None:
