@@ -116,22 +116,23 @@ def _proven(attack: ProvingAttack, dataset: Dataset, victim: Victim) -> tuple[Ro
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return a line for each model: shares of its right targets, and of those that fall."""
+    """Return a line for each model: its right targets, and of these the proven and what is left."""
     lines = []
     for (model,), group in grouped(rows, ("model",)).items():
-        line: Row = {"model": model, "broken": sum(row.get("broken", 0) for row in group)}
-        for (attack,), of_attack in grouped(group, ("attack",)).items():
-            line |= _line(str(attack), of_attack)
-        lines.append(line)
+        by_attack = {str(key[0]): some for key, some in grouped(group, ("attack",)).items()}
+        right = sum(row["right"] for row in by_attack["any-flip"])
+        shares: Row = {
+            attack: f"{_left(some, right) / max(1, right):.1%}"
+            for attack, some in by_attack.items()
+            if not any("error" in row for row in some)
+        }
+        broken = sum(row.get("broken", 0) for row in group)
+        lines.append({"model": model, "right": right, "broken": broken} | shares)
     return markdown(lines, COLUMNS)
 
 
-def _line(attack: str, rows: Sequence[Row]) -> Row:
-    if any("error" in row for row in rows):
-        return {}
+def _left(rows: Sequence[Row], right: int) -> int:
+    """Return how many targets are proven, or are left by an attack."""
     if "right" in rows[0]:
-        right, proven = (sum(row[key] for row in rows) for key in ("right", "proven"))
-        return {"right": right, attack: f"{proven / max(1, right):.1%}"}
-    fallen = sum(row["fallen"] for row in rows)
-    found = sum(round(row["found"] * row["fallen"]) for row in rows)
-    return {attack: f"{found / max(1, fallen):.1%}"} if fallen else {}
+        return int(sum(row["proven"] for row in rows))
+    return right - sum(round(row["found"] * row["fallen"]) for row in rows)
