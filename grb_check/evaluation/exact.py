@@ -110,7 +110,7 @@ def exact_references(trial: Trial, kinds: Sequence[str], searches: int = 0) -> d
 
 
 def _part_of(tell: Tell, number: int, parts: int) -> Tell:
-    """What a part of the work tells, all of which take as long."""
+    """Return how one of several parts of the work tells its share, all of which take as long."""
     return lambda share: tell((number + share) / parts)
 
 

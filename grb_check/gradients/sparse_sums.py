@@ -2,7 +2,7 @@
 
 `propagate` gathers a message for each edge, and then adds these up. Where a message is the row of
 the sender, or that times a number of the edge, their sums are a product with a sparse matrix, which
-takes a seventh of the time, forward and backward. What a layer's `message` does is tried out on
+makes no row for each edge, forward or backward. What a layer's `message` does is tried out on
 random rows; what the whole module then gives is compared with it by a trial, as in `injected_rows`.
 """
 
@@ -32,12 +32,7 @@ def summed_logits(
 ) -> OnRows | None:
     """Return the map from features [n, d] of injected nodes to the output [t, c] at targets.
 
-    Args:
-        module: in evaluation mode.
-        forward: calls it on features float [M, d].
-        start: float [M, d], features, 0 for injected nodes.
-        injected: int64 [n].
-        targets: int64 [t].
+    Arguments are those of `linear_rows.linear_row_logits`.
 
     Returns:
         None if no layer of the module adds up such messages, or the graph is not on the CPU.

@@ -8,12 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from grb_check.runs.remaining import time_left
 from grb_check.session.pytest_private import is_controller, is_worker
+
+if TYPE_CHECKING:
+    from grb_check.attacks.verdicts import Tell  # imports torch
 
 FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
 EVERY: Final = 0.5
@@ -22,7 +25,7 @@ LOGGED: Final = 60.0  # seconds between two lines in a log; services end silent 
 
 
 class HowFar:
-    """How far a step is: its duration, and the time left where the step tells its share."""
+    """The duration of a step, and the time left where the step tells its share."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -57,7 +60,7 @@ class Ticker:
         self._shown = time.monotonic()
 
     @contextmanager
-    def __call__(self, text: str) -> Iterator[Callable[[float], None]]:
+    def __call__(self, text: str) -> Iterator[Tell]:
         """Show the text and its duration until the context ends.
 
         What the context gives may be told the share of the step that is done.
@@ -117,7 +120,7 @@ class LogLines:
         self._written = time.monotonic() - LOGGED + SOON
 
     @contextmanager
-    def __call__(self, text: str) -> Iterator[Callable[[float], None]]:
+    def __call__(self, text: str) -> Iterator[Tell]:
         """Write how far a step is that tells its share, from time to time."""
         far = HowFar()
 

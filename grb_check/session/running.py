@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -42,6 +42,7 @@ from grb_check.user_code.sources import definition
 
 if TYPE_CHECKING:
     from grb_check.attacks.threat import Perturbation
+    from grb_check.attacks.verdicts import Tell
     from grb_check.cases.verdicts import Verdict
     from grb_check.evaluation.evaluator import Evaluator
     from grb_check.failures.record_failure import SavedFailure
@@ -199,7 +200,7 @@ class CaseRunner:
         if writer is None:
             return Inline(self._settings, attacks=attacks)
 
-        def step(text: str) -> AbstractContextManager[Callable[[float], None]]:
+        def step(text: str) -> AbstractContextManager[Tell]:
             left = self._in_process.left
             return writer(f"{left}; {text}" if left else text)
 

@@ -7,7 +7,7 @@ import os
 import pickle
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -237,9 +237,13 @@ def byte_mutants(content: bytes, rng: np.random.Generator) -> Iterator[bytes]:
 
 
 @pytest.mark.slow
-def test_damaged_files_are_read_as_what_they_were_or_refused(path: Path) -> None:
+@pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice")
+@pytest.mark.parametrize("make", [graph, typed])
+def test_damaged_files_are_read_as_what_they_were_or_refused(
+    path: Path, make: Callable[[], object]
+) -> None:
     """Never as another graph, and with no other exception."""
-    sound = saved(graph())
+    sound = saved(make())
     expected = read(sound, path).fingerprint()
     refused = 0
     for mutant in byte_mutants(sound, np.random.default_rng(0)):
