@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import torch
 from torch import Tensor
 
-from grb_check.attacks.injection.blended_search import improve_injections, search_injections
+from grb_check.attacks.injection.blended_search import (
+    improve_injections,
+    search_injections,
+    search_kept,
+)
 from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion
 from grb_check.attacks.modification.shared.answer_search import search_by_answers
 from grb_check.attacks.modification.shared.edge_set import edge_set
@@ -29,6 +33,7 @@ from grb_check.datasets.dataset import digest
 from grb_check.errors import GradientError, ModelError, UsageError
 from grb_check.evaluation.fewer_flips import fewer_flips, with_note
 from grb_check.evaluation.imitation import imitation
+from grb_check.evaluation.open_gradients import without_steps
 from grb_check.evaluation.perturbations import on_surrogates, seed_of, white_box_view
 from grb_check.evaluation.store_keys import describe_threat, starts_from_blends
 from grb_check.evaluation.surrogates import kinds_on
@@ -41,6 +46,7 @@ from grb_check.evaluation.unit_space import (
     threat_in_units,
     to_units,
 )
+from grb_check.gradients.rescaled import AnyVictim
 from grb_check.user_code.randomness import isolated_randomness
 
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
@@ -51,6 +57,22 @@ FORWARDS: Final = 500  # of a search for edges ...
 OF_A_GANG: Final = 100  # ... and of one at a few nodes, of which there are several
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grounds:
+    """Why a search by queries is made.
+
+    Attributes:
+        doubted: the model's gradient is missing or wrong, or links have no effect: injected rows
+            are kept like those of the data, too.
+        misled: it is missing or wrong: that of another model is followed.
+        beaten: the attack on a surrogate is stronger: injections are searched from there, too.
+    """
+
+    doubted: bool = False
+    misled: bool = False
+    beaten: bool = False
 
 
 def transferred_variant(trial: Trial, **settings: object) -> Stored | None:
@@ -129,8 +151,9 @@ def from_blends(
         trial: of the attack.
         model: to ask.
         by_answers: see `blended_search.search_injections`.
-        imitated: whether the gradients that are followed are those of an imitation, of the model's
-            answers on the clean graph and under random attacks.
+        imitated: whether the gradients that are followed are those of the model without its steps,
+            if it has any, or else of an imitation, of its answers on the clean graph and under
+            random attacks.
         starts: perturbations to start from as well.
     """
     if not starts_from_blends(trial):
@@ -148,8 +171,9 @@ def _search_blends(
     imitated: bool,
     starts: Sequence[Perturbation],
 ) -> Perturbation | None:
-    guide = imitation(trial, model, random_ones(trial)) if imitated else model.victim
-    question = _question(trial, model, guide)
+    shown = random_ones(trial) if imitated else []
+    guide: AnyVictim | None = without_steps(trial, model, shown) if imitated else model.victim
+    question = _question(trial, model, guide or imitation(trial, model, shown))
     given = [to_units(trial.threat, start) for start in starts]
     try:
         with isolated_randomness(trial.seed):
@@ -157,6 +181,25 @@ def _search_blends(
     except ModelError:
         return None
     return _verified(trial, result)
+
+
+def kept(trial: Trial, model: TrainedModel) -> list[Perturbation]:
+    """Return the best injections whose rows are kept like those of the data, see `search_kept`.
+
+    None unless `starts_from_blends`, and if the model fails on the way.
+    """
+    if not starts_from_blends(trial):
+        return []
+    key = _key(trial, "kept", ())
+    if key not in model.kept:
+        guide = without_steps(trial, model, random_ones(trial)) or model.victim
+        try:
+            with isolated_randomness(trial.seed):
+                found = search_kept(_question(trial, model, guide))
+        except ModelError:
+            found = []
+        model.kept[key] = [_verified(trial, one) for one in found]
+    return model.kept[key]
 
 
 def improved(
@@ -216,31 +259,35 @@ def searched(
     model: TrainedModel,
     adaptive: Perturbation | None,
     transferred: Stored | None,
-    *,
-    misled: bool,
-    beaten: bool,
+    grounds: Grounds,
 ) -> Perturbation:
     """Improve these perturbations, and those made on other surrogates, by queries to the model.
 
     Injections that may start from blends are searched from there, and from the adaptive one on,
-    instead; from blends with another gradient, too, if the model's is missing or wrong.
+    instead; from blends with another gradient, too, if the model's is missing or wrong, and with
+    rows like those of the data if it is in doubt at all.
 
     Args:
         trial: of the attack.
         model: to ask.
         adaptive: made on the model itself, if it has a gradient.
         transferred: made on a surrogate, if there is such a variant of the attack.
-        misled: whether the model's gradient is missing or wrong; an imitation's is followed then.
-        beaten: whether the one on a surrogate is stronger than the one on the model, so that
-            injections are searched from there, too.
+        grounds: of the search.
     """
-    starts = [transferred[0]] if transferred is not None and beaten else []
+    starts = [transferred[0]] if transferred is not None and grounds.beaten else []
+    injections = kept(trial, model) if grounds.doubted else []
     further = None if adaptive is None else improved(trial, model, [adaptive, *starts])
-    if further is not None and not misled:
-        return further
-    blended = from_blends(trial, model, by_answers=True, imitated=misled, starts=starts)
-    if blended is not None and not misled:
-        return blended
+    if further is not None:
+        injections = [further, *injections]
+    if further is None or grounds.misled:
+        blended = from_blends(trial, model, by_answers=True, imitated=grounds.misled, starts=starts)
+        injections = injections if blended is None else [blended, *injections]
+
+    def score(perturbation: Perturbation) -> tuple[float, ...]:
+        return _score(trial, model, perturbation)
+
+    if injections and not grounds.misled:
+        return min(injections, key=score)
     moved = [] if transferred is None else [transferred]
     if has_setting(_plain(trial.attack), "surrogates"):
         moved = [
@@ -250,10 +297,8 @@ def searched(
         ]
     starts = [created for created, _ in moved] + ([] if adaptive is None else [adaptive])
     starts += fewer_flips(trial, model)
-    injections = [result for result in (blended, further) if result is not None]
     if injections:
-        starts += injections
-        return min(starts, key=lambda perturbation: _score(trial, model, perturbation))
+        return min([*starts, *injections], key=score)
     result = _recombined(trial, model, starts)
     verify(result, trial.harness.dataset.graph, trial.threat)
     return with_note(trial, result)

@@ -1,8 +1,12 @@
-"""The model whose gradients an attack follows: the victim, or its forward without its stops."""
+"""The model whose gradients an attack follows: the victim, or its forward without its stops.
+
+Or without its steps: where it has no gradient at all, since it rounds or votes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -16,6 +20,7 @@ from grb_check.evaluation.gradient_checks import Kind, doubtful, gradient_of_sam
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.unit_space import graph_in_units, model_in_units
+from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.injected_rows import RowForm
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.trial import KINKS, NOISE, distance
@@ -56,6 +61,44 @@ def followed(
         for model in (victim, opened)
     )
     return opened if other < own or other == own == 0.0 else victim
+
+
+def without_steps(
+    trial: Trial, victim: TrainedModel, shown: Sequence[Perturbation]
+) -> Victim | None:
+    """Return what the victim does on average where it rounds or votes, see `averages`.
+
+    None if it does neither, or if that has no gradient in the features of injected nodes.
+
+    Args:
+        trial: of an injection attack.
+        victim: the model under test.
+        shown: perturbations, at which the gradient is looked at.
+    """
+    if not isinstance(victim.victim, Victim):
+        return None
+    clean, inner = trial.harness.dataset.graph, victim.victim
+    try:
+        if not have_effect(lambda: inner.adapter(clean.x, clean.edge_index)):
+            return None
+    except ModelError:
+        return None
+    softened = replace(
+        inner,
+        adapter=replace(inner.adapter, within=_without_steps),
+        layer_factors=LayerFactors(),
+        row_form=RowForm(),
+    )
+    known = TrainedModel(softened, victim.predicted)
+    attacked = [apply(clean, perturbation) for perturbation in shown]
+    gradients = (gradient_of_sample(*_at(trial, known, graph, "features")) for graph in attacked)
+    return softened if any(gradient is not None for gradient in gradients) else None
+
+
+@contextmanager
+def _without_steps() -> Iterator[None]:
+    with averages(), without_stops():  # in this order `averages` itself can detach
+        yield
 
 
 def _opened(trial: Trial, victim: TrainedModel) -> TrainedModel | None:

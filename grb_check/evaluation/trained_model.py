@@ -33,6 +33,7 @@ class TrainedModel:
             gradient is taken of; `white_box` measures it once for each model and keeps it here.
         blended: what `fallbacks.from_blends` and `improved` found, if anything, by threat and
             starts; the same for all attacks.
+        kept: what `fallbacks.kept` found, by threat, likewise.
         opened: the same model without what stops its gradients, see `open_gradients`, if any.
     """
 
@@ -54,6 +55,7 @@ class TrainedModel:
         self.train = train
         self.missing_gradients: dict[str, tuple[float | None, str]] = {}
         self.blended: dict[tuple[str, ...], Perturbation | None] = {}
+        self.kept: dict[tuple[str, ...], list[Perturbation]] = {}
         self.opened: TrainedModel | None = None
 
     def digest(self, graph: Data, seed: int) -> str:

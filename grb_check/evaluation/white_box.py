@@ -22,6 +22,7 @@ from grb_check.evaluation.attempts import Attempt, Attempts
 from grb_check.evaluation.diagnostics import TRANSFER, stronger
 from grb_check.evaluation.fallbacks import (
     SEARCH,
+    Grounds,
     Stored,
     from_blends,
     random_ones,
@@ -37,7 +38,12 @@ from grb_check.evaluation.scores import Right, left, right_after, right_before, 
 from grb_check.evaluation.store_keys import description_of, white_box_reference_key
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
-from grb_check.evaluation.white_box_diagnostics import gradient_doubts, kind_of, other_findings
+from grb_check.evaluation.white_box_diagnostics import (
+    gradient_doubts,
+    kind_of,
+    other_findings,
+    refuses,
+)
 
 ORDER: Final[tuple[Method, ...]] = ("adaptive", "score-based", "transferred")
 
@@ -52,8 +58,10 @@ def white_box(
     stronger result is its own. If there is no gradient, a search by queries takes the place of the
     attack; if the gradient is in doubt (`gradient_checks`), the same attack on a surrogate is
     stronger, from which the search then starts, too, or the model seems robust, the search is made
-    besides. The strongest perturbation counts. The references are attacked in the same ways as the
-    victim. Perturbations of the victim are not stored; the scores of the references are.
+    besides; likewise if links of the attack on a surrogate have no effect, since the model may
+    choose by features whom it listens to. The strongest perturbation counts. The references are
+    attacked in the same ways as the victim. Perturbations of the victim are not stored; the scores
+    of the references are.
 
     Args:
         trial: the attack in its repeat.
@@ -70,16 +78,17 @@ def white_box(
     perturbations, reason = _adaptive(trial, attacked)
     adaptive = perturbations[0] if perturbations else None
     doubts = gradient_doubts(trial, attacked, perturbations, transferred)
-    misled = adaptive is None or any(doubt.name != "cut-off" for doubt in doubts)
     attempts = _attempts(trial, attacked, adaptive, transferred)
-    beaten = _beaten(attempts)
+    grounds = Grounds(
+        doubted=adaptive is None or bool(doubts) or refuses(trial, attacked, transferred),
+        misled=adaptive is None or any(doubt.name != "cut-off" for doubt in doubts),
+        beaten=_beaten(attempts),
+    )
     apart = adaptive is not None and bool(adaptive.flip_targets.numel())  # nothing to exchange
-    if not apart and (
-        adaptive is None or doubts or beaten or _stands(trial, attempts, transferred)
-    ):
+    if not apart and (grounds.doubted or grounds.beaten or _stands(trial, attempts, transferred)):
         attempts = {
             **attempts,
-            **_searched(trial, attacked, adaptive, transferred, misled=misled, beaten=beaten),
+            **_searched(trial, attacked, adaptive, transferred, grounds),
         }
     method = _strongest(trial, attempts)
     chosen = attempts[method]
@@ -184,12 +193,10 @@ def _searched(
     model: TrainedModel,
     adaptive: Perturbation | None,
     transferred: Stored | None,
-    *,
-    misled: bool,
-    beaten: bool,
+    grounds: Grounds,
 ) -> Attempts:
     """Try the best perturbation that a search by queries finds."""
-    result = searched(trial, model, adaptive, transferred, misled=misled, beaten=beaten)
+    result = searched(trial, model, adaptive, transferred, grounds)
     return {"score-based": Attempt(result, False, right_after(trial, model, result))}
 
 
@@ -268,7 +275,7 @@ def _attack_reference(
     adaptive = perturbations[0] if perturbations else None
     attempts = _attempts(trial, reference, adaptive, transferred)
     if not no_graph and (adaptive is None or "score-based" in methods):
-        misled = adaptive is None
-        searches = _searched(trial, reference, adaptive, transferred, misled=misled, beaten=False)
+        grounds = Grounds(doubted=adaptive is None, misled=adaptive is None)
+        searches = _searched(trial, reference, adaptive, transferred, grounds)
         attempts = {**attempts, **searches}
     return before, attempts[_strongest(trial, attempts)].right if attempts else before

@@ -64,6 +64,15 @@ def gradient_doubts(
     return tuple(finding for finding in result if finding is not None)
 
 
+def refuses(trial: Trial, victim: TrainedModel, transferred: Stored | None) -> bool:
+    """Whether links of injected nodes made on a surrogate have no effect, as in `cut-off`."""
+    if transferred is None or trial.threat.scenario != INJECTION or trial.threat.batch is not None:
+        return False
+    graph, targets = trial.harness.dataset.graph, trial.threat.targets
+    share = cut_off(victim.victim, graph, transferred[0], targets)
+    return diagnostics.cut_off(share) is not None
+
+
 def kind_of(trial: Trial, perturbations: Sequence[Perturbation]) -> Kind:
     """Return the inputs by which an attack with these perturbations differentiates.
 

@@ -10,7 +10,7 @@ from trial_spies import ready, trial
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.tdgia import InjectionTdgia
 from grb_check.evaluation import fallbacks
-from grb_check.evaluation.fallbacks import from_blends, improved, searched
+from grb_check.evaluation.fallbacks import Grounds, from_blends, improved, searched
 
 
 def test_attacks_of_a_threat_share_what_is_found_from_the_same_start(
@@ -52,4 +52,4 @@ def test_what_continues_counts_where_an_imitation_finds_nothing(
     monkeypatch.setattr(fallbacks, "from_blends", lambda *_, **__: None)
     monkeypatch.setattr(fallbacks, "transferred_variant", lambda *_, **__: None)
     monkeypatch.setattr(fallbacks, "_score", lambda *given: 0.0 if given[2] is further else 1.0)
-    assert searched(attack, model, start, None, misled=True, beaten=False) is further
+    assert searched(attack, model, start, None, Grounds(misled=True)) is further

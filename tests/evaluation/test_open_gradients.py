@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from trial_spies import DATASET, Linear, Spy, trial
 
-from grb_check.evaluation.open_gradients import followed
+from grb_check.evaluation.open_gradients import followed, without_steps
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.gradients.victim import Victim
 from grb_check.victims.adapter import Adapter
@@ -56,6 +56,23 @@ def straight_through(model: Forward, x: Tensor, mean: Tensor) -> Tensor:
     return logits + (logits.mul(8).round() / 8 - logits).detach()
 
 
+def rounded(model: Forward, x: Tensor, mean: Tensor) -> Tensor:
+    with torch.no_grad():
+        return model.layer(mean.mul(8).round() / 8).mul(8).floor()
+
+
+def labels(model: Forward, x: Tensor, mean: Tensor) -> Tensor:
+    return torch.eye(3)[model.layer(mean).argmax(dim=-1)]
+
+
+def thresholds(model: Forward, x: Tensor, mean: Tensor) -> Tensor:
+    return model.layer((mean > 0.1).to(torch.float32).detach())
+
+
+def of_own_rows(model: Forward, x: Tensor, mean: Tensor) -> Tensor:
+    return model.layer(x.round())
+
+
 def through_numpy(model: Forward, x: Tensor, mean: Tensor) -> Tensor:
     return model.layer(mean) + torch.from_numpy(mean.detach().numpy())[:, :3]
 
@@ -86,3 +103,27 @@ def test_the_gradient_is_that_of_the_values(function: Callable[..., Tensor], ope
         graph = DATASET.graph
         values = (m.victim(graph.x, graph.edge_index) for m in (model, attacked))
         assert torch.allclose(*values)
+
+
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [
+        (rounded, True),
+        (labels, True),
+        (thresholds, True),
+        (plain, False),
+        (detached, False),
+        (of_own_rows, False),
+        (through_numpy, False),
+    ],
+)
+def test_a_model_with_steps_is_followed_without_them(
+    function: Callable[..., Tensor], found: bool
+) -> None:
+    """If injected features have a gradient then; what stops gradients has no effect either."""
+    module = Forward(function).eval().requires_grad_(False)
+    victim = Victim(Adapter(module, "forward", PLAIN), 3)
+    model = TrainedModel(victim, predict(victim, DATASET.graph, 0))
+    given = trial(Spy())
+    shown = Spy().perturb(DATASET.graph, given.threat, victim, torch.Generator().manual_seed(0))
+    assert (without_steps(given, model, [shown]) is not None) == found

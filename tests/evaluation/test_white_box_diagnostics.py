@@ -92,6 +92,14 @@ class Saturated(Plain):
         return (1e4 * super().forward(x, edge_index, edge_weight)).softmax(dim=1)
 
 
+class Labelling(Plain):
+    """Returns the class alone."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        logits = super().forward(x, edge_index, edge_weight)
+        return F.one_hot(logits.argmax(1), logits.shape[1]).float()
+
+
 class Detached(Plain):
     """Blocks the gradient."""
 
@@ -363,6 +371,15 @@ def test_a_gradient_of_another_function_is_found_out(bench: Bench, attack: str) 
     repeat = bench.repeat(Misleading(bench.inner), attack)
     assert "wrong-gradient" in {finding.name for finding in repeat.diagnostics}
     honest = bench.repeat(Plain(bench.inner), attack)
+    assert repeat.victim.attacked <= honest.victim.attacked + 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Labelling, Quantised])
+def test_steps_are_no_obstacle_to_a_search_by_answers(bench: Bench, kind: type[Plain]) -> None:
+    """It follows the gradient of what the model does on average."""
+    repeat, honest = (bench.repeat(of(bench.inner), PGD) for of in (kind, Plain))
+    assert "no-gradient" in {finding.name for finding in repeat.diagnostics}
     assert repeat.victim.attacked <= honest.victim.attacked + 0.05
 
 

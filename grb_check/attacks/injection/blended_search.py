@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -38,6 +39,7 @@ from grb_check.attacks.injection.shared.injected_nodes import (
     fewest_right,
     strongest,
 )
+from grb_check.attacks.injection.shared.kept_rows import Kept, ways_to_keep
 from grb_check.attacks.injection.shared.links import links_notes, links_per_node
 from grb_check.attacks.injection.shared.moved_links import moved_links
 from grb_check.attacks.injection.shared.smaller_budgets import held_back, notes_on
@@ -108,6 +110,25 @@ def search_injections(
     if best is None:
         raise failures[0]
     return _as_perturbation(best, question.threat)
+
+
+def search_kept(question: InjectionQuestion) -> list[Perturbation]:
+    """Return the strongest injection found with rows that are kept in each of `ways_to_keep`.
+
+    Of a model that lets other rows have no effect, and so no gradient. None for features that are
+    categories, whose rows are all alike, nor where there is no gradient in this way either.
+    """
+    if question.threat.one_hot:
+        return []
+    result, x = [], question.graph.x
+    for keep in ways_to_keep(x, question.threat):
+        model, guide = (Kept(one, x.shape[0], keep) for one in (question.model, question.guide))
+        with suppress(GradientError):
+            kept = replace(question, model=model, guide=guide)
+            found = search_injections(kept, by_answers=False)
+            rows = question.threat.nearest(keep(found.injected_x.to(x)))
+            result.append(replace(found, injected_x=rows.cpu()))
+    return result
 
 
 def improve_injections(

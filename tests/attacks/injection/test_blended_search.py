@@ -29,9 +29,11 @@ from grb_check.attacks.injection.blended_search import (
     exchanged_links,
     improve_injections,
     search_injections,
+    search_kept,
 )
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion, LinkedNodes
+from grb_check.attacks.injection.shared.kept_rows import NORMS
 from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.referee import verify
 from grb_check.attacks.threat import Perturbation, Threat
@@ -92,6 +94,21 @@ def test_a_filter_on_features_is_passed() -> None:
     assert left(model, pgd) > start - 3
     assert from_blends < start - 5
     assert by_answers <= from_blends
+
+
+def test_a_filter_of_single_rows_is_passed_with_rows_like_those_of_the_data() -> None:
+    """Free features are refused as soon as they leave the range, and have no gradient there."""
+    low, high = DATASET.graph.x.abs().sum(1).quantile(torch.tensor([0.3, 0.7]))
+
+    def accepts(x: Tensor) -> Tensor:
+        return ((x.abs().sum(1) >= low) & (x.abs().sum(1) <= high)).float()
+
+    model = Hearing(torch.ones_like, accepts)
+    found = search_kept(question(model))
+    assert len(found) == len(NORMS) + 1
+    free = left(model, search_injections(question(model), by_answers=False))
+    assert min(left(model, perturbation) for perturbation in found) < free - 5
+    assert not search_kept(question(model, replace(THREAT, one_hot=True)))
 
 
 def test_it_needs_no_gradient_of_the_model_itself() -> None:
