@@ -23,6 +23,7 @@ from grb_check.evaluation.unit_space import graph_in_units, model_in_units
 from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.injected_rows import RowForm
 from grb_check.gradients.layer_factors import LayerFactors
+from grb_check.gradients.straight_through import has_steps, straight_through
 from grb_check.gradients.trial import KINKS, NOISE, distance
 from grb_check.gradients.victim import Victim
 from grb_check.gradients.without_stops import has_stops, without_stops
@@ -66,9 +67,10 @@ def followed(
 def without_steps(
     trial: Trial, victim: TrainedModel, shown: Sequence[Perturbation]
 ) -> Victim | None:
-    """Return what the victim does on average where it rounds or votes, see `averages`.
+    """Return the victim with a gradient where it makes steps, or votes.
 
-    None if it does neither, or if that has no gradient in the features of injected nodes.
+    See `straight_through` and `averages`. None if it does neither, or if there is still no gradient
+    in the features of injected nodes.
 
     Args:
         trial: of an injection attack.
@@ -79,7 +81,10 @@ def without_steps(
         return None
     clean, inner = trial.harness.dataset.graph, victim.victim
     try:
-        if not have_effect(lambda: inner.adapter(clean.x, clean.edge_index)):
+        if not any(
+            some(lambda: inner.adapter(clean.x, clean.edge_index))
+            for some in (has_steps, have_effect)
+        ):
             return None
     except ModelError:
         return None
@@ -89,6 +94,8 @@ def without_steps(
         layer_factors=LayerFactors(),
         row_form=RowForm(),
     )
+    if inner.probabilities:  # whose logarithm has no gradient where they are 0
+        softened = replace(softened, probabilities=False, unit=1.0, offset=None)
     known = TrainedModel(softened, victim.predicted)
     attacked = [apply(clean, perturbation) for perturbation in shown]
     gradients = (gradient_of_sample(*_at(trial, known, graph, "features")) for graph in attacked)
@@ -97,7 +104,8 @@ def without_steps(
 
 @contextmanager
 def _without_steps() -> Iterator[None]:
-    with averages(), without_stops():  # in this order `averages` itself can detach
+    # In this order the others themselves can detach.
+    with averages(), straight_through(), without_stops():
         yield
 
 

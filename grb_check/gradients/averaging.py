@@ -1,23 +1,20 @@
-r"""Modules that drop edges at random, vote or round, replaced by what they do on average.
+r"""Modules that drop edges at random, or vote, replaced by what they do on average.
 
-None has a useful gradient: a mask is constant, and drawn anew for every other graph; votes and
-rounded numbers are step functions. Inside `averages`
+Neither has a useful gradient: a mask is constant, and drawn anew for every other graph; a vote is a
+step function. Inside `averages`
 
 * a mask made of random numbers keeps every edge. Only random numbers with one value for each row
   are meant, as they are drawn for edges: `rand`, `rand_like` and `uniform_` that are compared with
   something, `bernoulli`, and `dropout`;
-* a label :math:`\arg\max_c z_c` stands, where it is made a vector of 0 and 1 or chooses the row of
-  a table, for softmax(z / T), T being the median difference between the two largest logits (our
-  choice), so that it does not vanish for models that are sure of their answer;
-* rounded numbers, signs, and comparisons that are made numbers keep their values, and have the
-  gradient of the number before it was rounded, or of sigmoid((a - b) / T) for a > b, T being the
-  median distance from the step (`Athalye et al. 2018 <https://arxiv.org/abs/1802.00420>`_,
-  section 4.1: backward pass differentiable approximation).
+* a label :math:`\arg\max_c z_c`, or arg min, stands, where it is made a vector of 0 and 1 or
+  chooses a row of a table, for softmax(z / T), T being the median difference between the two
+  largest logits (our choice), so that it does not vanish for models that are sure of their answer.
 
-Gradients in edges and in injected features are taken of that module if the module itself has none;
-what they find is judged by the module itself. For masks the straight-through estimate (`Bengio et
-al. 2013 <https://arxiv.org/abs/1308.3432>`_, section 4), in which the numbers that are drawn for
-the present edges decide, was weaker: flips that suit one draw do not suit the next.
+A gradient in edges is taken of that module if the module itself has none, and one in injected
+features (`open_gradients.without_steps`); what it finds is judged by the module itself. The
+straight-through estimate (`Bengio et al. 2013 <https://arxiv.org/abs/1308.3432>`_, section 4), in
+which the numbers that are drawn for the present edges decide, was weaker: flips that suit one draw
+do not suit the next.
 """
 
 from __future__ import annotations
@@ -55,15 +52,9 @@ _OPPOSITES: Final = (
     torch.bitwise_not,
 )
 _ARGMAX: Final = (torch.argmax, Tensor.argmax)
+_ARGMIN: Final = (torch.argmin, Tensor.argmin)
 _MAX: Final = (torch.max, Tensor.max)
 _MODE: Final = (torch.mode, Tensor.mode)
-_ROUNDING: Final = (
-    *(torch.round, torch.floor, torch.ceil, torch.trunc),
-    *(Tensor.round, Tensor.floor, Tensor.ceil, Tensor.trunc),
-)
-_SIGN: Final = (torch.sign, Tensor.sign, torch.sgn, Tensor.sgn)
-_DESCENDING: Final = (Tensor.le, Tensor.lt, torch.le, torch.lt)
-_TO_NUMBERS: Final = (Tensor.float, Tensor.double, Tensor.to, Tensor.type, Tensor.type_as)
 
 
 @contextmanager
@@ -100,7 +91,6 @@ class _Averages(TorchFunctionMode):
         self.random: dict[int, Tensor] = {}
         self.masks: dict[int, Tensor] = {}
         self.votes: dict[int, tuple[Tensor, Tensor]] = {}  # labels and their probabilities
-        self.steps: dict[int, tuple[Tensor, Tensor]] = {}  # comparisons and smooth ones
 
     def __torch_function__(
         self,
@@ -123,15 +113,6 @@ class _Averages(TorchFunctionMode):
         elif func in _COMPARISONS and id(first) in self.random:
             output, self.replaced = torch.ones_like(output), True
             self.masks[id(output)] = output
-        elif func in _COMPARISONS and _is_float(first):
-            sign = -1.0 if func in _DESCENDING else 1.0
-            self.steps[id(output)] = output, _sigmoid(sign * (first - _second(args, kwargs)))
-        elif func in _TO_NUMBERS and id(first) in self.steps and _is_float(output):
-            self.replaced = True
-            return _straight_through(output, self.steps[id(first)][1])
-        elif func in (*_ROUNDING, *_SIGN) and _is_float(first):
-            self.replaced = True
-            return _straight_through(output, first if func in _ROUNDING else 2 * _sigmoid(first))
         else:
             self._record_votes(func, first, args, kwargs, output)
         return output
@@ -147,9 +128,9 @@ class _Averages(TorchFunctionMode):
         last: Any = args[-1] if args else None
         table = last if func is functional.embedding else first
         chosen = {functional.embedding: first, Tensor.__getitem__: last}.get(func)
-        if id(chosen) in self.votes and _is_float(table) and table.dim() == 2:
+        if id(chosen) in self.votes and isinstance(table, Tensor) and table.dim() == 2:
             soft = self.votes[id(chosen)][1]
-            return soft @ table if soft.shape[-1] == table.shape[0] else None
+            return soft @ table.to(soft.dtype) if soft.shape[-1] == table.shape[0] else None
         return None
 
     def _record_votes(
@@ -159,6 +140,8 @@ class _Averages(TorchFunctionMode):
         dim = args[1] if len(args) > 1 else kwargs.get("dim")
         if func in _ARGMAX:
             self._add(output, _softmax(first, dim))
+        elif func in _ARGMIN:
+            self._add(output, _softmax(-first, dim))
         elif func in _MAX and isinstance(output, tuple):
             self._add(output[1], _softmax(first, dim))
         elif func is torch.stack and all(id(tensor) in self.votes for tensor in first):
@@ -172,27 +155,6 @@ class _Averages(TorchFunctionMode):
     def _add(self, labels: Tensor, soft: Tensor | None) -> None:
         if soft is not None and soft.shape[:-1] == labels.shape:
             self.votes[id(labels)] = labels, soft
-
-
-def _is_float(values: object) -> bool:
-    return isinstance(values, Tensor) and values.is_floating_point()
-
-
-def _second(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return what a comparison compares with."""
-    return args[1] if len(args) > 1 else kwargs["other"]
-
-
-def _straight_through(values: Tensor, smooth: Tensor) -> Tensor:
-    """Return the same values with the gradient of others."""
-    return values.detach() + (smooth - smooth.detach()).to(values.dtype)
-
-
-def _sigmoid(distance: Tensor) -> Tensor:
-    """Return a smooth step at 0, as wide as half of the distances."""
-    width = distance.detach().abs()
-    width = width[width > 0]
-    return torch.sigmoid(distance / (width.median() if width.numel() else 1.0))
 
 
 def _one_for_each_row(values: object) -> bool:

@@ -65,6 +65,10 @@ def labels(model: Forward, x: Tensor, mean: Tensor) -> Tensor:
     return torch.eye(3)[model.layer(mean).argmax(dim=-1)]
 
 
+def probabilities(model: Forward, x: Tensor, mean: Tensor) -> Tensor:
+    return (1e6 * model.layer(mean)).softmax(1)
+
+
 def thresholds(model: Forward, x: Tensor, mean: Tensor) -> Tensor:
     return model.layer((mean > 0.1).to(torch.float32).detach())
 
@@ -111,6 +115,7 @@ def test_the_gradient_is_that_of_the_values(function: Callable[..., Tensor], ope
         (rounded, True),
         (labels, True),
         (thresholds, True),
+        (probabilities, True),
         (plain, False),
         (detached, False),
         (of_own_rows, False),

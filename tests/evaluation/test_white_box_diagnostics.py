@@ -375,9 +375,9 @@ def test_a_gradient_of_another_function_is_found_out(bench: Bench, attack: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Labelling, Quantised])
+@pytest.mark.parametrize("kind", [Labelling, Quantised, Saturated])
 def test_steps_are_no_obstacle_to_a_search_by_answers(bench: Bench, kind: type[Plain]) -> None:
-    """It follows the gradient of what the model does on average."""
+    """It follows the gradient of the model without its steps."""
     repeat, honest = (bench.repeat(of(bench.inner), PGD) for of in (kind, Plain))
     assert "no-gradient" in {finding.name for finding in repeat.diagnostics}
     assert repeat.victim.attacked <= honest.victim.attacked + 0.05
