@@ -58,8 +58,7 @@ test-version:
 	$(BIN)/python -m pip install --quiet --constraint $(PINS) --editable '.[test]'
 	$(BIN)/python -m pytest -n 2 -q $(PORTABLE)
 
-lint: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt ruff mypy zizmor
+lint: $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -80,8 +79,7 @@ actionlint:
 # Builds twice: the sdist is the same bytes each time, and so is the wheel from it and from the tree.
 # The wheel is then installed into an empty environment, and runs a case in an empty folder, which lies
 # elsewhere: below the repository, pytest would use its pyproject.toml and import from the tree.
-package: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt build twine
+package: $(VENV)/.tools
 	rm -rf $(PACKAGE)
 	$(BIN)/python -m build --quiet --outdir $(PACKAGE)/dist .
 	$(BIN)/python -m build --quiet --outdir $(PACKAGE)/again --sdist --wheel .
@@ -97,8 +95,7 @@ package: $(VENV)/.ready
 
 # Every warning is an error: a broken link, an option that no page has, a missing docstring.
 # Pages that say what the code says have to be those that it writes.
-docs: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+docs: $(VENV)/.tools
 	$(BIN)/python docs/from_code --check
 	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --quiet \
 		docs docs/_build/html
@@ -108,6 +105,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+# In one go, so that the checks that need them can run side by side.
+$(VENV)/.tools: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+		ruff mypy zizmor build twine --editable '.[docs]'
 	touch $@
 
 clean:

@@ -183,19 +183,24 @@ def _search_blends(
     return _verified(trial, result)
 
 
-def kept(trial: Trial, model: TrainedModel) -> list[Perturbation]:
+def kept(trial: Trial, model: TrainedModel, *, misled: bool) -> list[Perturbation]:
     """Return the best injections whose rows are kept like those of the data, see `search_kept`.
 
     None unless `starts_from_blends`, and if the model fails on the way.
+
+    Args:
+        trial: of the attack.
+        model: to ask.
+        misled: whether the gradient is followed that it has without its steps, if any.
     """
     if not starts_from_blends(trial):
         return []
-    key = _key(trial, "kept", ())
+    key = _key(trial, f"{misled}", ())
     if key not in model.kept:
-        guide = without_steps(trial, model, random_ones(trial)) or model.victim
+        guide = without_steps(trial, model, random_ones(trial)) if misled else None
         try:
             with isolated_randomness(trial.seed):
-                found = search_kept(_question(trial, model, guide))
+                found = search_kept(_question(trial, model, guide or model.victim))
         except ModelError:
             found = []
         model.kept[key] = [_verified(trial, one) for one in found]
@@ -275,7 +280,7 @@ def searched(
         grounds: of the search.
     """
     starts = [transferred[0]] if transferred is not None and grounds.beaten else []
-    injections = kept(trial, model) if grounds.doubted else []
+    injections = kept(trial, model, misled=grounds.misled) if grounds.doubted else []
     further = None if adaptive is None else improved(trial, model, [adaptive, *starts])
     if further is not None:
         injections = [further, *injections]

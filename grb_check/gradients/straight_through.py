@@ -128,8 +128,9 @@ class _StraightThrough(TorchFunctionMode):
 
 
 def _median(values: Tensor) -> Tensor:
-    """Return the median of those values that are not 0, or 1."""
-    values = values.detach()[values.detach() > 0]
+    """Return the median of those values that are neither 0 nor infinite, or 1."""
+    values = values.detach()
+    values = values[(values > 0) & values.isfinite()]
     return values.median().clamp(min=_LEAST) if values.numel() else values.new_ones(())
 
 
