@@ -64,8 +64,8 @@ class Grounds:
     """Why a search by queries is made.
 
     Attributes:
-        doubted: the model's gradient is missing or wrong, or links have no effect: injected rows
-            are kept like those of the data, too.
+        doubted: the model's gradient is missing or wrong, or links are cut off: injected rows are
+            kept like those of the data, too.
         misled: it is missing or wrong: that of another model is followed.
         beaten: the attack on a surrogate is stronger: injections are searched from there, too.
     """

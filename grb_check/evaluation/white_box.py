@@ -38,12 +38,7 @@ from grb_check.evaluation.scores import Right, left, right_after, right_before, 
 from grb_check.evaluation.store_keys import description_of, white_box_reference_key
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
-from grb_check.evaluation.white_box_diagnostics import (
-    gradient_doubts,
-    kind_of,
-    other_findings,
-    refuses,
-)
+from grb_check.evaluation.white_box_diagnostics import gradient_doubts, kind_of, other_findings
 
 ORDER: Final[tuple[Method, ...]] = ("adaptive", "score-based", "transferred")
 
@@ -58,10 +53,8 @@ def white_box(
     stronger result is its own. If there is no gradient, a search by queries takes the place of the
     attack; if the gradient is in doubt (`gradient_checks`), the same attack on a surrogate is
     stronger, from which the search then starts, too, or the model seems robust, the search is made
-    besides; likewise if links of the attack on a surrogate have no effect, since the model may
-    choose by features whom it listens to. The strongest perturbation counts. The references are
-    attacked in the same ways as the victim. Perturbations of the victim are not stored; the scores
-    of the references are.
+    besides. The strongest perturbation counts. The references are attacked in the same ways as the
+    victim. Perturbations of the victim are not stored; the scores of the references are.
 
     Args:
         trial: the attack in its repeat.
@@ -80,7 +73,7 @@ def white_box(
     doubts = gradient_doubts(trial, attacked, perturbations, transferred)
     attempts = _attempts(trial, attacked, adaptive, transferred)
     grounds = Grounds(
-        doubted=adaptive is None or bool(doubts) or refuses(trial, attacked, transferred),
+        doubted=adaptive is None or bool(doubts),
         misled=adaptive is None or any(doubt.name != "cut-off" for doubt in doubts),
         beaten=_beaten(attempts),
     )

@@ -56,21 +56,12 @@ def gradient_doubts(
     if (
         perturbations and trial.threat.batch is None and result[0] is None
     ):  # else rounding would look like it
+        # Rows of a surrogate's attack, which are unlike the data, are refused first.
+        tried = [*perturbations, *(() if transferred is None else transferred[:1])]
         targets = trial.threat.targets
-        share = max(
-            cut_off(victim.victim, graph, perturbation, targets) for perturbation in perturbations
-        )
+        share = max(cut_off(victim.victim, graph, perturbation, targets) for perturbation in tried)
         result.append(diagnostics.cut_off(share))
     return tuple(finding for finding in result if finding is not None)
-
-
-def refuses(trial: Trial, victim: TrainedModel, transferred: Stored | None) -> bool:
-    """Whether links of injected nodes made on a surrogate have no effect, as in `cut-off`."""
-    if transferred is None or trial.threat.scenario != INJECTION or trial.threat.batch is not None:
-        return False
-    graph, targets = trial.harness.dataset.graph, trial.threat.targets
-    share = cut_off(victim.victim, graph, transferred[0], targets)
-    return diagnostics.cut_off(share) is not None
 
 
 def kind_of(trial: Trial, perturbations: Sequence[Perturbation]) -> Kind:
