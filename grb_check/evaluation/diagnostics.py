@@ -125,12 +125,17 @@ def wrong_gradient(wrong: float, with_respect_to: str) -> Finding | None:
     return _finding("wrong-gradient", wrong, text)
 
 
-def cut_off(share: float) -> Finding | None:
-    """Many targets do not notice the injected nodes that are linked to them."""
+def cut_off(share: float, under: str = "") -> Finding | None:
+    """Many targets do not notice the injected nodes that are linked to them.
+
+    Args:
+        share: of these targets.
+        under: what linked them, if not the attack.
+    """
     if share <= DIAGNOSTICS["cut-off"].limit:
         return None
-    text = f"{share:.0%} of the targets with injected neighbours keep their logits (limit 10%)"
-    return _finding("cut-off", share, text)
+    text = f"{share:.0%} of the targets with injected neighbours keep their logits{under}"
+    return _finding("cut-off", share, f"{text} (limit 10%)")
 
 
 def random_forward(differing: float) -> Finding | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Final
 
 from torch_geometric.data import Data
 
@@ -29,6 +30,8 @@ from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.unit_space import graph_in_units, model_in_units
 from grb_check.user_code.randomness import isolated_randomness
+
+ON_A_SURROGATE: Final = "the same attack on a surrogate"
 
 
 def gradient_doubts(
@@ -57,10 +60,14 @@ def gradient_doubts(
         perturbations and trial.threat.batch is None and result[0] is None
     ):  # else rounding would look like it
         # Rows of a surrogate's attack, which are unlike the data, are refused first.
-        tried = [*perturbations, *(() if transferred is None else transferred[:1])]
+        others = [] if transferred is None else [transferred[0]]
         targets = trial.threat.targets
-        share = max(cut_off(victim.victim, graph, perturbation, targets) for perturbation in tried)
-        result.append(diagnostics.cut_off(share))
+        own, other = (
+            max((cut_off(victim.victim, graph, one, targets) for one in some), default=0.0)
+            for some in (perturbations, others)
+        )
+        under = f" under {ON_A_SURROGATE}"
+        result.append(diagnostics.cut_off(own) or diagnostics.cut_off(other, under))
     return tuple(finding for finding in result if finding is not None)
 
 
@@ -112,9 +119,10 @@ def _beaten(
     """Findings that a perturbation made with less knowledge is clearly stronger."""
     result = []
     if transferred is not None:
-        what = "the same attack on a surrogate"
         result.append(
-            diagnostics.stronger(diagnostics.TRANSFER, attempt.right, transferred.right, what)
+            diagnostics.stronger(
+                diagnostics.TRANSFER, attempt.right, transferred.right, ON_A_SURROGATE
+            )
         )
     comparable = not _only_features(attempt.perturbation)  # random ones flip edges
     others = random_ones(trial) if comparable else []

@@ -34,16 +34,9 @@ _LEAST: Final = 1e-6  # temperature
 _UNIFORM: Final = (torch.rand, torch.rand_like, Tensor.uniform_)
 _BERNOULLI: Final = (torch.bernoulli, Tensor.bernoulli, Tensor.bernoulli_)
 _DROPOUT: Final = (functional.dropout, torch.dropout)
-_COMPARISONS: Final = (
-    Tensor.ge,
-    Tensor.gt,
-    Tensor.le,
-    Tensor.lt,
-    torch.ge,
-    torch.gt,
-    torch.le,
-    torch.lt,
-)
+ASCENDING: Final = (Tensor.ge, Tensor.gt, torch.ge, torch.gt)
+DESCENDING: Final = (Tensor.le, Tensor.lt, torch.le, torch.lt)
+_COMPARISONS: Final = (*ASCENDING, *DESCENDING)
 _OPPOSITES: Final = (
     Tensor.__invert__,
     Tensor.logical_not,
@@ -139,11 +132,11 @@ class _Averages(TorchFunctionMode):
         """Remember the probabilities, float [..., c], of labels int64 [...] that a call gave."""
         dim = args[1] if len(args) > 1 else kwargs.get("dim")
         if func in _ARGMAX:
-            self._add(output, _softmax(first, dim))
+            self._add(output, soft_labels(first, dim))
         elif func in _ARGMIN:
-            self._add(output, _softmax(-first, dim))
+            self._add(output, soft_labels(-first, dim))
         elif func in _MAX and isinstance(output, tuple):
-            self._add(output[1], _softmax(first, dim))
+            self._add(output[1], soft_labels(first, dim))
         elif func is torch.stack and all(id(tensor) in self.votes for tensor in first):
             if (dim or 0) >= 0:
                 parts = [self.votes[id(tensor)][1] for tensor in first]
@@ -161,7 +154,7 @@ def _one_for_each_row(values: object) -> bool:
     return isinstance(values, Tensor) and values.dim() > 0 and values.numel() == values.shape[0]
 
 
-def _softmax(logits: Tensor, dim: object) -> Tensor | None:
+def soft_labels(logits: Tensor, dim: object) -> Tensor | None:
     """Return the probabilities of classes along a dimension, classes last."""
     if not isinstance(dim, int) or not logits.is_floating_point() or logits.shape[dim] < 2:
         return None

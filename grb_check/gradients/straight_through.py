@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from grb_check.gradients.averaging import first_argument
+from grb_check.gradients.averaging import ASCENDING, DESCENDING, first_argument, soft_labels
 from grb_check.user_code.randomness import isolated_randomness
 
 _LEAST: Final = 1e-6  # temperature
@@ -35,8 +35,6 @@ _ROUNDING: Final = (
     *(Tensor.round, Tensor.floor, Tensor.ceil, Tensor.trunc),
 )
 _SIGN: Final = (torch.sign, Tensor.sign, torch.sgn, Tensor.sgn)
-_ASCENDING: Final = (Tensor.ge, Tensor.gt, torch.ge, torch.gt)
-_DESCENDING: Final = (Tensor.le, Tensor.lt, torch.le, torch.lt)
 _BUCKETS: Final = (torch.bucketize,)
 _CONVERSIONS: Final = (
     *(Tensor.float, Tensor.double, Tensor.half, Tensor.to, Tensor.type, Tensor.type_as),
@@ -116,14 +114,15 @@ class _StraightThrough(TorchFunctionMode):
             return first
         if func in _SIGN:
             return 2 * _step(first)
-        if func in _ASCENDING or func in _DESCENDING:
+        if func in ASCENDING or func in DESCENDING:
             other = args[1] if len(args) > 1 else kwargs["other"]
-            return _step(first - other if func in _ASCENDING else other - first)
+            return _step(first - other if func in ASCENDING else other - first)
         if func in _SATURATING and _at_ends(output):
             return _SATURATING[func](first / _median(first.abs()))
         if func in _SOFTMAX and _at_ends(output):
-            dim = args[1] if len(args) > 1 else kwargs.get("dim")
-            return None if dim is None or first.shape[dim] < 2 else _soft(first, dim)
+            dim: Any = args[1] if len(args) > 1 else kwargs.get("dim")
+            soft = soft_labels(first, dim)
+            return None if soft is None else soft.movedim(-1, dim)
         return None
 
 
@@ -137,11 +136,6 @@ def _median(values: Tensor) -> Tensor:
 def _step(distance: Tensor) -> Tensor:
     """Return a smooth step at 0."""
     return torch.sigmoid(distance / _median(distance.abs()))
-
-
-def _soft(logits: Tensor, dim: int) -> Tensor:
-    first, second = logits.detach().topk(2, dim=dim).values.unbind(dim)
-    return (logits / _median(first - second)).softmax(dim)
 
 
 def _at_ends(values: Tensor) -> bool:

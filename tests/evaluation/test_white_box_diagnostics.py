@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
 import torch
 import torch.nn.functional as F
+import trial_spies
 from tiny import write_dataset
 from torch import Tensor
 from torch_geometric.data import Data
@@ -23,7 +24,12 @@ from grb_check.cases.outcomes import Measurement
 from grb_check.errors import GradientError
 from grb_check.evaluation import fallbacks, white_box
 from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.trained_model import TrainedModel, predict
+from grb_check.evaluation.white_box_diagnostics import gradient_doubts
+from grb_check.gradients.victim import Victim
 from grb_check.store.store import Store
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import PLAIN
 from grb_check.victims.subject import as_subject
 
 
@@ -404,6 +410,33 @@ def test_a_filter_of_links_is_found_out_and_passed(
     monkeypatch.setattr(white_box, "searched", lambda _, __, adaptive, *___, **____: adaptive)
     alone = bench.repeat(Filtering(bench.inner), PGD)
     assert repeat.victim.attacked < alone.victim.attacked
+
+
+class Wary(torch.nn.Module):
+    """Listens only to senders without large values."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        receiver, sender = edge_index
+        heard = (x.detach().abs().amax(1) <= 5).float()[sender]
+        return x[:, :3].index_add(0, receiver, heard[:, None] * x[sender, :3])
+
+
+def test_a_finding_says_which_attack_was_refused() -> None:
+    """The attack itself, or only the one on a surrogate, whose rows are unlike the data."""
+    spy = trial_spies.Spy(knowledge="white-box")
+    asked, graph = trial_spies.trial(spy), trial_spies.DATASET.graph
+    victim = Victim(Adapter(Wary().eval(), "wary", PLAIN), 3)
+    model = TrainedModel(victim, predict(victim, graph, 0))
+    small = spy.perturb(graph, asked.threat, victim, torch.Generator().manual_seed(0))
+    large = replace(small, injected_x=small.injected_x + 10)
+    for own, other, text in (
+        (small, small, ""),
+        (small, large, "keep their logits under the same attack on a surrogate (limit 10%)"),
+        (large, large, "keep their logits (limit 10%)"),
+    ):
+        found = gradient_doubts(asked, model, [own], (other, False))
+        cut_off = [finding.text for finding in found if finding.name == "cut-off"]
+        assert [one.endswith(text) for one in cut_off] == [True] * bool(text)
 
 
 @pytest.mark.slow

@@ -71,6 +71,8 @@ def test_it_stays_within_any_threat(data: st.DataObject, by_answers: bool) -> No
     again = search_injections(search_question, by_answers=by_answers)
     assert torch.equal(first.injected_x, again.injected_x)
     assert torch.equal(first.injected_edges, again.injected_edges)
+    for kept in search_kept(search_question):
+        verify(kept, graph, threat)
 
 
 def test_threats_without_links_or_to_sets_of_graphs_are_not_searched() -> None:
