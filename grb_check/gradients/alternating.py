@@ -42,8 +42,9 @@ from torch import Tensor, nn
 
 from grb_check.attacks.protocol import PairGradients
 from grb_check.gradients.normalisation import Normalisation
+from grb_check.gradients.weighted_products import Places
 from grb_check.victims.receptive_field import is_plain
-from grb_check.victims.sparse import csr_block, csr_layout, symmetric_product, with_values
+from grb_check.victims.sparse import csr_block, symmetric_product
 
 RowWise = Callable[[Tensor], Tensor]
 
@@ -250,7 +251,7 @@ def pair_gradients(
     num_nodes = x.shape[0]
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.shape[1], dtype=x.dtype, device=x.device)
-    matrix, _ = _with_loops(model.normalisation, edge_index, edge_weight, num_nodes)
+    matrix = model.normalisation.unscaled.matrix(edge_index, num_nodes, edge_weight)
     degrees = x.new_zeros(num_nodes).index_add(0, edge_index[0], edge_weight).requires_grad_()
     first, *others = model.stages()
     inputs, outputs = [], []
@@ -288,78 +289,30 @@ def pair_logits(
     """
     num_nodes = x.shape[0]
     remaining = edge_index[:, ~_among(edge_index, pairs, num_nodes)]
-    both = torch.cat([pairs, pairs.flip(0)], dim=1)
-    every = torch.cat([both, remaining], dim=1)
-    ones = torch.ones(every.shape[1], dtype=x.dtype, device=x.device)
-    matrix, positions = _with_loops(model.normalisation, every, ones, num_nodes)
+    norm = model.normalisation
+    every = torch.cat([pairs, pairs.flip(0), remaining], dim=1)
+    rows, columns = norm.places(every, num_nodes)
+    places = Places.of_symmetric(rows, columns, num_nodes)
+    fixed = x.new_ones(rows.numel() - 2 * pairs.shape[1])
+    fixed[remaining.shape[1] :] = norm.loop  # of the diagonal, which comes last
     degrees = torch.bincount(remaining[0], minlength=num_nodes).to(x.dtype)
-    layout = _Layout(matrix, positions[: both.shape[1]], pairs)
     first, *others = model.stages()
     with torch.no_grad():
         start = first(x)
 
     def logits(weights: Tensor) -> Tensor:
         added = degrees.index_add(0, pairs[0], weights).index_add(0, pairs[1], weights)
-        scale = model.normalisation.scale(added)[:, None]
+        scale = norm.scale(added)[:, None]
+        matrix = places.filled(torch.cat([weights, weights, fixed]))
         h = start
         for stage in others:
-            h = stage(scale * _weighted_product(weights, scale * h, layout))
+            h = stage(scale * matrix.product(scale * h))
         return h[targets]
 
     return logits
-
-
-def _with_loops(
-    norm: Normalisation, edge_index: Tensor, edge_weight: Tensor, num_nodes: int
-) -> tuple[Tensor, Tensor]:
-    """Return A + loop I as sparse CSR, and the place int64 [e + N] of each entry given."""
-    plain = norm.unscaled
-    rows, columns = plain.places(edge_index, num_nodes)
-    layout, order = csr_layout(rows, columns, num_nodes)
-    values = plain.entries(edge_index, num_nodes, edge_weight)
-    return with_values(layout, values[order]), order.argsort()
 
 
 def _among(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
     """Return bool [e]: which edges are among the pairs."""
     codes = edge_index.amin(0) * num_nodes + edge_index.amax(0)
     return torch.isin(codes, pairs[0] * num_nodes + pairs[1])
-
-
-@dataclass(frozen=True, eq=False)
-class _Layout:
-    """A symmetric matrix, some of whose entries are weights.
-
-    Attributes:
-        matrix: sparse CSR [n, n] with all other values.
-        places: int64 [2m], positions of the weights: in one direction, then in the other.
-        pairs: int64 [2, m].
-    """
-
-    matrix: Tensor
-    places: Tensor
-    pairs: Tensor
-
-
-class _WeightedProduct(torch.autograd.Function):
-    """Product with a symmetric matrix, differentiable in its weights and in the dense factor."""
-
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, dense: Tensor, layout: _Layout) -> Tensor:
-        values = layout.matrix.values().clone()
-        values[layout.places] = weights.repeat(2)
-        matrix = with_values(layout.matrix, values)
-        ctx.save_for_backward(dense)
-        ctx.layout, ctx.matrix = layout, matrix
-        return matrix @ dense
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        (dense,) = ctx.saved_tensors
-        i, j = ctx.layout.pairs
-        of_weights = (gradient[i] * dense[j]).sum(1) + (gradient[j] * dense[i]).sum(1)
-        return of_weights, ctx.matrix @ gradient, None
-
-
-def _weighted_product(weights: Tensor, dense: Tensor, layout: _Layout) -> Tensor:
-    return cast(Tensor, _WeightedProduct.apply(weights, dense, layout))  # type: ignore[no-untyped-call]

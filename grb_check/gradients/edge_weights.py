@@ -25,6 +25,7 @@ from grb_check.errors import GradientError, ModelError
 from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
+from grb_check.gradients.sparse_sums import products_of
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 from grb_check.user_code.randomness import isolated_randomness
@@ -250,6 +251,7 @@ def _weightings(adapter: Adapter, num_nodes: int) -> Iterator[Weighting]:
         yield from map(_probed, _weightings(encoder, num_nodes))
         return
     if adapter.convention.takes_edge_weight or "data" in adapter.convention.roles:
+        yield _by_products
         yield _by_argument
     if adapter.convention.roles & {"adj", "adj_t"}:
         yield _by_csr_matrix
@@ -263,6 +265,21 @@ def _weightings(adapter: Adapter, num_nodes: int) -> Iterator[Weighting]:
 def _by_argument(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
     def output(x: Tensor, weights: Tensor) -> Tensor:
         return adapter.with_graph(edge_index, num_nodes, {"edge_weight": weights})(x)
+
+    return output
+
+
+def _by_products(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
+    """Weigh by argument, where products take the place of PyG's sums of messages."""
+    on_cpu = edge_index.device.type == "cpu"
+    products = products_of(adapter.module, num_nodes) if on_cpu else None
+    if products is None:
+        raise GradientError("no layer adds up messages by products")
+    plain = _by_argument(adapter, edge_index, num_nodes)
+
+    def output(x: Tensor, weights: Tensor) -> Tensor:
+        with products():
+            return plain(x, weights)
 
     return output
 

@@ -1,16 +1,17 @@
 """PyG's sums over neighbours as products with sparse matrices: the whole module, but faster.
 
 `propagate` gathers a message for each edge, and then adds these up. Where a message is the row of
-the sender, or that times a number of the edge, their sums are a product with a sparse matrix, which
-makes no row for each edge, forward or backward. What a layer's `message` does is tried out on
-random rows; what the whole module then gives is compared with it by a trial, as in `injected_rows`.
+the sender, or that times a number of the edge, their sums are a product with a sparse matrix
+(`weighted_products`), which makes no row for each edge, forward or backward. What a layer's
+`message` does is tried out on random rows; what the whole module then gives is compared with it by
+a trial, as in `injected_rows` and `edge_weights`.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -20,11 +21,12 @@ from torch import Tensor, nn
 from torch_geometric.nn import MeanAggregation, MessagePassing, SumAggregation
 
 from grb_check.gradients.layer_calls import OnRows, keeping_state, layers_of
+from grb_check.gradients.weighted_products import Filled, Places
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.receptive_field import is_patched
-from grb_check.victims.sparse import csr_matrix, product
+from grb_check.victims.receptive_field import has_hooks, is_patched
 
-MOST_MATRICES: Final = 8  # that are kept: one for each layer with edges or weights of its own
+Products = Callable[[], AbstractContextManager[None]]
+MOST_MATRICES: Final = 8  # that are kept: one for each layer with edges of its own
 
 
 def summed_logits(
@@ -37,19 +39,37 @@ def summed_logits(
     Returns:
         None if no layer of the module adds up such messages, or the graph is not on the CPU.
     """
-    weights = {layer: _weight(layer) for layer in layers_of(module)}
-    known = {layer: weight for layer, weight in weights.items() if weight is not None}
-    if not known or start.device.type != "cpu":
+    products = products_of(module, start.shape[0]) if start.device.type == "cpu" else None
+    if products is None:
         return None
-    matrices = _Matrices(start.shape[0])
 
     def logits(features: Tensor) -> Tensor:
-        with ExitStack() as stack:
-            for layer, weight in known.items():
-                stack.enter_context(_summing(layer, weight, matrices))
+        with products():
             return forward(start.index_copy(0, injected, features))[targets]
 
     return logits
+
+
+def products_of(module: nn.Module, num_nodes: int) -> Products | None:
+    """Return what lets the layers of a module add up messages by products, for graphs on the CPU.
+
+    Matrices are kept from one use to the next.
+
+    Returns:
+        None if no layer of the module adds up such messages.
+    """
+    weights = {layer: _weight(layer) for layer in layers_of(module)}
+    known = {layer: weight for layer, weight in weights.items() if weight is not None}
+    matrices = _Matrices(num_nodes)
+
+    @contextmanager
+    def products() -> Iterator[None]:
+        with ExitStack() as stack:
+            for layer, weight in known.items():
+                stack.enter_context(_summing(layer, weight, matrices))
+            yield
+
+    return products if known else None
 
 
 def _weight(layer: MessagePassing) -> str | None:
@@ -105,69 +125,87 @@ def _propagate(
     """Do what a layer's `propagate` does; where that is something else, call it."""
     numbers, x = given.get(weight), given.get("x")
     rows: Any = x[0] if isinstance(x, tuple) and _same_rows(*x) else x
-    if (
-        given.keys() <= {"x", weight}
+    fits = (
+        not has_hooks(layer)
+        and given.keys() <= {"x", weight}
         and (numbers is not None) == bool(weight)
         and set(size or ()) <= {None, matrices.num_nodes}
-        and matrices.fits(edge_index, rows, numbers)
-    ):
-        matrix, transposed, degrees = matrices.of(edge_index, numbers, rows.dtype)
-        sums = product(matrix, rows, transposed)
-        return sums / degrees if type(layer.aggr_module) is MeanAggregation else sums
-    return original(edge_index, size=size, **given)
+        and _fit(edge_index, rows, numbers, matrices.num_nodes)
+    )
+    known = matrices.of(edge_index) if fits else None
+    if known is None or known.places is None:
+        return original(edge_index, size=size, **given)
+    sums = known.filled(numbers, rows.dtype).product(rows)
+    return sums / known.senders.to(sums) if type(layer.aggr_module) is MeanAggregation else sums
 
 
 def _same_rows(senders: Any, receivers: Any) -> bool:
     return receivers is None or senders.shape[:1] == receivers.shape[:1]
 
 
+def _fit(edges: Any, x: Any, numbers: Any, num_nodes: int) -> bool:
+    """Return whether these are edges [2, e], rows [num_nodes, a] and numbers [e]."""
+    return (
+        type(edges) is Tensor
+        and edges.layout is torch.strided
+        and isinstance(x, Tensor)
+        and x.dim() == 2
+        and x.shape[0] == num_nodes
+        and x.is_floating_point()
+        and (numbers is None or _of_edges(numbers, edges, x))
+    )
+
+
+def _of_edges(numbers: Any, edges: Tensor, x: Tensor) -> bool:
+    fits = isinstance(numbers, Tensor) and numbers.shape == edges.shape[1:]
+    return fits and numbers.dtype == x.dtype
+
+
 @dataclass
-class _Matrices:
-    """The edges that layers were given last, as matrices from senders to receivers.
+class _Known:
+    """Edges, as places of a matrix from senders to receivers.
 
     Attributes:
-        num_nodes: M.
-        last: edges, numbers of them, the matrix, its transpose, and numbers of senders [M, 1].
+        edges: int64 [2, e].
+        places: None if an edge is there twice.
+        senders: int64 [M, 1], their number, at least 1.
+        last: the numbers of the edges in the last call, their version, and the matrix.
     """
 
-    num_nodes: int
-    last: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]] = field(default_factory=list)
+    edges: Tensor
+    places: Places | None
+    senders: Tensor
+    last: tuple[Tensor | None, int, Filled] | None = None
 
-    def fits(self, edges: Any, x: Any, numbers: Any) -> bool:
-        """Return whether these are edges [2, e], rows [M, a] and constant numbers [e]."""
-        return (
-            type(edges) is Tensor
-            and edges.layout is torch.strided
-            and isinstance(x, Tensor)
-            and x.dim() == 2
-            and x.shape[0] == self.num_nodes
-            and x.is_floating_point()
-            and (numbers is None or _constant(numbers, edges, x))
-        )
-
-    def of(
-        self, edges: Tensor, numbers: Tensor | None, dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the matrix of edges, its transpose, and numbers of senders; made once."""
-        values = torch.ones(edges.shape[1], dtype=dtype) if numbers is None else numbers
-        for known, theirs, *result in self.last:
-            if torch.equal(known, edges) and torch.equal(theirs, values):
-                return tuple(result)  # type: ignore[return-value]
+    @classmethod
+    def of(cls, edges: Tensor, num_nodes: int) -> _Known:
+        """Return what is known of edges int64 [2, e]."""
         source, target = edges
-        senders = torch.bincount(target, minlength=self.num_nodes).clamp(min=1).to(dtype)
-        made = (
-            csr_matrix(target, source, values, self.num_nodes),
-            csr_matrix(source, target, values, self.num_nodes),
-            senders[:, None],
-        )
-        self.last = [*self.last[1 - MOST_MATRICES :], (edges.clone(), values.clone(), *made)]
+        senders = torch.bincount(target, minlength=num_nodes).clamp(min=1)
+        return cls(edges.clone(), Places.of(target, source, num_nodes), senders[:, None])
+
+    def filled(self, numbers: Tensor | None, dtype: torch.dtype) -> Filled:
+        """Return the matrix with these numbers [e], or ones; hops one after another share it."""
+        version = 0 if numbers is None else numbers._version
+        if self.last is None or self.last[0] is not numbers or self.last[1] != version:
+            values = torch.ones(self.edges.shape[1]) if numbers is None else numbers
+            assert self.places is not None
+            self.last = numbers, version, self.places.filled(values.to(dtype))
+        return self.last[2]
+
+
+@dataclass
+class _Matrices:
+    """The edges that layers were given last, with their matrices."""
+
+    num_nodes: int
+    last: list[_Known] = field(default_factory=list)
+
+    def of(self, edges: Tensor) -> _Known:
+        """Return what is known of edges int64 [2, e]; made once."""
+        for known in self.last:
+            if torch.equal(known.edges, edges):
+                return known
+        made = _Known.of(edges, self.num_nodes)
+        self.last = [*self.last[1 - MOST_MATRICES :], made]
         return made
-
-
-def _constant(numbers: Any, edges: Tensor, x: Tensor) -> bool:
-    return (
-        isinstance(numbers, Tensor)
-        and numbers.shape == edges.shape[1:]
-        and numbers.dtype == x.dtype
-        and not numbers.requires_grad
-    )

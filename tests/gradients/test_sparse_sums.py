@@ -14,17 +14,19 @@ from torch import Tensor, nn
 from torch_geometric.nn import (
     ChebConv,
     GATConv,
+    GCNConv,
     GINConv,
     GraphConv,
     MessagePassing,
     SAGEConv,
+    SGConv,
     SSGConv,
     TAGConv,
 )
 
 from grb_check.gradients.injected_rows import RowForm, injected_row_logits
 from grb_check.gradients.layer_calls import keeping_state
-from grb_check.gradients.sparse_sums import summed_logits
+from grb_check.gradients.sparse_sums import products_of, summed_logits
 
 
 class Layer(MessagePassing):
@@ -184,3 +186,77 @@ def test_modules_of_several_hops_are_asked_in_this_form() -> None:
     known = RowForm()
     adapter = adapter_of(Two(TAGConv))
     assert injected_row_logits(adapter, x, edge_index, count, targets, known) is not None
+
+
+class Weighted(nn.Module):
+    """A layer of PyG that takes weights of edges, and then another."""
+
+    def __init__(self, layer: Callable[[int, int], nn.Module]) -> None:
+        super().__init__()
+        self.first, self.last = layer(WIDTH, 8), layer(8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
+        h = self.first(x, edge_index, edge_weight).relu()
+        z: Tensor = self.last(h, edge_index, edge_weight)
+        return z
+
+
+WEIGHTED: dict[str, Callable[[int, int], nn.Module]] = {
+    "tag": TAGConv,
+    "cheb": lambda a, b: ChebConv(a, b, 3),
+    "gcn": GCNConv,
+    "sgc": lambda a, b: SGConv(a, b, 3),
+    "graph": GraphConv,
+    "mean": lambda a, b: GraphConv(a, b, aggr="mean"),
+}
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["", "an edge twice"])
+@pytest.mark.parametrize("kind", WEIGHTED)
+def test_weights_have_the_modules_gradient(kind: str, twice: bool) -> None:
+    """So has a graph in which an edge is there twice, which is no place of a matrix."""
+    torch.manual_seed(0)
+    num_nodes, _, edge_index, _ = community()
+    edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
+    if twice:
+        edge_index = torch.cat([edge_index, edge_index[:, :1]], dim=1)
+    module = Weighted(WEIGHTED[kind]).double().eval()
+    x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
+    weights = torch.rand(edge_index.shape[1], dtype=torch.float64, requires_grad=True)
+    expected = module(x, edge_index, weights)
+    products = products_of(module, num_nodes)
+    assert products is not None
+    for _ in range(2):
+        with products():
+            compare(module(x, edge_index, weights), expected, weights)
+
+
+def test_numbers_that_change_in_place_are_seen() -> None:
+    torch.manual_seed(0)
+    num_nodes, _, edge_index, _ = community()
+    edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
+    module = Weighted(GraphConv).double().eval()
+    x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
+    weights = torch.rand(edge_index.shape[1], dtype=torch.float64)
+    products = products_of(module, num_nodes)
+    assert products is not None
+    for _ in range(2):
+        with products(), torch.no_grad():
+            assert torch.allclose(module(x, edge_index, weights), module(x, edge_index, weights))
+            given_here = module(x, edge_index, weights)
+        assert torch.allclose(given_here, module(x, edge_index, weights))
+        weights.mul_(2)
+
+
+def test_hooks_on_propagations_are_called() -> None:
+    torch.manual_seed(0)
+    num_nodes, _, edge_index, _ = community()
+    edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
+    layer = GraphConv(WIDTH, 3)
+    products = products_of(layer, num_nodes)
+    assert products is not None
+    seen = []
+    layer.register_propagate_forward_hook(lambda *given: seen.append(given))
+    with products(), torch.no_grad():
+        layer(torch.randn(num_nodes, WIDTH), edge_index)
+    assert len(seen) == 1

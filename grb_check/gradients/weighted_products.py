@@ -1,0 +1,119 @@
+"""Products with sparse matrices that are differentiable in their entries.
+
+PyG's layers make a row of features for each edge, add the rows up, and keep them for the backward
+pass. A product with a sparse matrix makes none, and the gradient in the entries is a dense product
+that is only computed at their places ("sampled"):
+
+    out = M X,    dX = M^T dout,    dM_ij = <dout_i, X_j>.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from grb_check.victims.sparse import csr_layout, entries, product, with_values
+
+COLUMNS: Final = 8  # torch's sampled product is many times slower for other numbers than multiples
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the entries of a square matrix are, and those of its transpose.
+
+    Attributes:
+        layout: sparse CSR [n, n] at these places, whose values mean nothing.
+        order: int64 [e], which of the given places each of its entries is at.
+        turned: the same of the transpose.
+        turned_order: int64 [e].
+    """
+
+    layout: Tensor
+    order: Tensor
+    turned: Tensor
+    turned_order: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor, columns: Tensor, size: int) -> Places | None:
+        """Return the places int64 [e]; None if two are the same."""
+        layout = csr_layout(rows, columns, size)
+        distinct = layout[1].numel() == rows.numel()
+        return cls(*layout, *csr_layout(columns, rows, size)) if distinct else None
+
+    @classmethod
+    def of_symmetric(cls, rows: Tensor, columns: Tensor, size: int) -> Places:
+        """Return distinct places int64 [e] of a matrix that equals its transpose, always."""
+        layout = csr_layout(rows, columns, size)
+        return cls(*layout, *layout)
+
+    def filled(self, values: Tensor) -> Filled:
+        """Return the matrix with values float [e] at the places."""
+        plain = values.detach()
+        matrix = transposed = with_values(self.layout, plain[self.order])
+        if self.turned is not self.layout:
+            transposed = with_values(self.turned, plain[self.turned_order])
+        return Filled(self, values, matrix, transposed)
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A matrix, to be multiplied with several times.
+
+    Attributes:
+        places: of its entries.
+        values: float [e], in the order in which the places were given; may require a gradient.
+        matrix: sparse CSR [n, n].
+        transposed: sparse CSR [n, n].
+    """
+
+    places: Places
+    values: Tensor
+    matrix: Tensor
+    transposed: Tensor
+
+    def product(self, dense: Tensor) -> Tensor:
+        """Return the product with float [n, d].
+
+        Differentiable in `dense` any number of times, or once if the values require a gradient.
+        """
+        if not self.values.requires_grad:
+            return product(self.matrix, dense, self.transposed)
+        result = _Product.apply(self.values, dense, self)  # type: ignore[no-untyped-call]
+        return cast(Tensor, result)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, dense: Tensor, filled: Filled) -> Tensor:
+        ctx.save_for_backward(dense)
+        ctx.filled = filled
+        return filled.matrix @ dense
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (dense,), filled = ctx.saved_tensors, ctx.filled
+        of_values = of_dense = None
+        if ctx.needs_input_grad[0]:
+            order = filled.places.order
+            sampled = _sampled(filled.matrix, gradient, dense)
+            of_values = torch.empty_like(sampled).index_copy_(0, order, sampled)
+        if ctx.needs_input_grad[1]:
+            of_dense = filled.transposed @ gradient
+        return of_values, of_dense, None
+
+
+def _sampled(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Return float [e]: the entries of left @ right^T at the places of a sparse CSR matrix."""
+    if not left.is_cpu:
+        rows, columns, _ = entries(layout)
+        return (left[rows] * right[columns]).sum(1)
+    padding = (0, -left.shape[1] % COLUMNS)
+    left, right = F.pad(left, padding), F.pad(right, padding)
+    result: Tensor = torch.sparse.sampled_addmm(layout, left, right.T, beta=0.0).values()
+    return result
