@@ -25,7 +25,7 @@ from grb_check.errors import GradientError, ModelError
 from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
-from grb_check.gradients.sparse_sums import products_of
+from grb_check.gradients.sparse_sums import SparseSums
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 from grb_check.user_code.randomness import isolated_randomness
@@ -257,6 +257,7 @@ def _weightings(adapter: Adapter, num_nodes: int) -> Iterator[Weighting]:
         yield _by_csr_matrix
         if num_nodes <= MOST_DENSE_NODES:
             yield _by_own_matrix
+    yield _by_reductions_and_products
     yield _by_reductions
     if layers_of(adapter.module):
         yield _by_reductions_and_matrices
@@ -271,17 +272,21 @@ def _by_argument(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weight
 
 def _by_products(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
     """Weigh by argument, where products take the place of PyG's sums of messages."""
-    on_cpu = edge_index.device.type == "cpu"
-    products = products_of(adapter.module, num_nodes) if on_cpu else None
-    if products is None:
-        raise GradientError("no layer adds up messages by products")
+    sums = _sums_of(adapter, edge_index, num_nodes)
     plain = _by_argument(adapter, edge_index, num_nodes)
 
     def output(x: Tensor, weights: Tensor) -> Tensor:
-        with products():
+        with sums.used():
             return plain(x, weights)
 
     return output
+
+
+def _sums_of(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> SparseSums:
+    sums = SparseSums.of(adapter.module, num_nodes, edge_index.device)
+    if sums is None:
+        raise GradientError("no layer adds up messages that products could take the place of")
+    return sums
 
 
 def _by_csr_matrix(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
@@ -304,6 +309,23 @@ def _by_matrices(
 
 def _lookup(seen: SeenEdges, num_nodes: int) -> EdgeLookup:
     return EdgeLookup(seen.edge_index, num_nodes, seen.fixed, seen.attributes.get("edge_type"))
+
+
+def _by_reductions_and_products(
+    adapter: Adapter, edge_index: Tensor, num_nodes: int
+) -> WeightedForward:
+    """Weigh reductions, where products take the place of PyG's sums of messages."""
+    sums = _sums_of(adapter, edge_index, num_nodes)
+    seen = adapter.seen(edge_index, num_nodes)
+    edges = _lookup(seen, num_nodes)
+    forward = adapter.with_graph(edge_index, num_nodes, {})
+
+    def output(x: Tensor, weights: Tensor) -> Tensor:
+        factors = seen.factors(weights)
+        with weighted_reductions(adapter.module, edges, factors, sums=sums):
+            return forward(x)
+
+    return output
 
 
 def _by_reductions(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:

@@ -10,8 +10,8 @@ a trial, as in `injected_rows` and `edge_weights`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -23,10 +23,11 @@ from torch_geometric.nn import MeanAggregation, MessagePassing, SumAggregation
 from grb_check.gradients.layer_calls import OnRows, keeping_state, layers_of
 from grb_check.gradients.weighted_products import Filled, Places
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.receptive_field import has_hooks, is_patched
+from grb_check.victims.receptive_field import is_patched
 
-Products = Callable[[], AbstractContextManager[None]]
+Factors = Callable[[Tensor], Tensor]  # from edges [2, f] to their weights [f]
 MOST_MATRICES: Final = 8  # that are kept: one for each layer with edges of its own
+HOOKS: Final = ("_propagate_", "_message_", "_aggregate_")  # of PyG, which products would not call
 
 
 def summed_logits(
@@ -39,37 +40,87 @@ def summed_logits(
     Returns:
         None if no layer of the module adds up such messages, or the graph is not on the CPU.
     """
-    products = products_of(module, start.shape[0]) if start.device.type == "cpu" else None
-    if products is None:
+    sums = SparseSums.of(module, start.shape[0], start.device)
+    if sums is None:
         return None
 
     def logits(features: Tensor) -> Tensor:
-        with products():
+        with sums.used():
             return forward(start.index_copy(0, injected, features))[targets]
 
     return logits
 
 
-def products_of(module: nn.Module, num_nodes: int) -> Products | None:
-    """Return what lets the layers of a module add up messages by products, for graphs on the CPU.
+@dataclass(frozen=True, eq=False)
+class SparseSums:
+    """The layers of a module that add up such messages, and the matrices of their edges.
 
-    Matrices are kept from one use to the next.
-
-    Returns:
-        None if no layer of the module adds up such messages.
+    Attributes:
+        layers: with the name of the argument with the numbers that messages are multiplied by,
+            empty if there is none.
+        num_nodes: M, of the graph.
+        last: edges that layers were given last.
     """
-    weights = {layer: _weight(layer) for layer in layers_of(module)}
-    known = {layer: weight for layer, weight in weights.items() if weight is not None}
-    matrices = _Matrices(num_nodes)
+
+    layers: Mapping[MessagePassing, str]
+    num_nodes: int
+    last: list[_Known] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, module: nn.Module, num_nodes: int, device: torch.device) -> SparseSums | None:
+        """Return those of a module; None if it has none, or the graph is not on the CPU."""
+        weights = {layer: _weight(layer) for layer in layers_of(module)}
+        known = {layer: weight for layer, weight in weights.items() if weight is not None}
+        return cls(known, num_nodes) if known and device.type == "cpu" else None
 
     @contextmanager
-    def products() -> Iterator[None]:
+    def used(
+        self,
+        factors: Factors | None = None,
+        outside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Iterator[None]:
+        """Let the layers add up messages by products.
+
+        Args:
+            factors: weights of edges, as in `weighted_reductions`; None for 1.
+            outside: in which products are made, where other functions mean something else.
+        """
         with ExitStack() as stack:
-            for layer, weight in known.items():
-                stack.enter_context(_summing(layer, weight, matrices))
+            for layer, weight in self.layers.items():
+                use = _Use(layer, weight, factors, outside, layer.propagate)
+                layer.propagate = partial(self._propagate, use)
+                stack.callback(delattr, layer, "propagate")
             yield
 
-    return products if known else None
+    def _propagate(self, use: _Use, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
+        """Do what a layer's `propagate` does; where that is something else, call it."""
+        with use.outside():
+            sums = self._summed(use, edge_index, size, given)
+        return use.propagate(edge_index, size=size, **given) if sums is None else sums
+
+    def _summed(self, use: _Use, edges: Any, size: Any, given: Mapping[str, Any]) -> Tensor | None:
+        numbers, x = given.get(use.weight), given.get("x")
+        rows: Any = x[0] if isinstance(x, tuple) and _same_rows(*x) else x
+        if (
+            use.is_hooked
+            or not given.keys() <= {"x", use.weight}
+            or (numbers is not None) != bool(use.weight)
+            or not set(size or ()) <= {None, self.num_nodes}
+            or not _fit(edges, rows, numbers, self.num_nodes)
+        ):
+            return None
+        known = self._known(edges)
+        return None if known.places is None else known.filled(use, numbers, rows).product(rows)
+
+    def _known(self, edges: Tensor) -> _Known:
+        """Return what is known of edges int64 [2, e]; made once."""
+        for known in self.last:
+            if torch.equal(known.edges, edges):
+                return known
+        source, target = edges
+        made = _Known(edges.clone(), Places.of(target, source, self.num_nodes))
+        self.last[:] = [*self.last[1 - MOST_MATRICES :], made]
+        return made
 
 
 def _weight(layer: MessagePassing) -> str | None:
@@ -103,40 +154,41 @@ def _weight(layer: MessagePassing) -> str | None:
     return weight if isinstance(messages, Tensor) and torch.equal(messages, expected) else None
 
 
-@contextmanager
-def _summing(layer: MessagePassing, weight: str, matrices: _Matrices) -> Iterator[None]:
-    """Let a layer add up messages by products."""
-    layer.propagate = partial(_propagate, layer, weight, matrices, layer.propagate)
-    try:
-        yield
-    finally:
-        del layer.propagate
+@dataclass(frozen=True, eq=False)
+class _Use:
+    """How a layer adds up messages inside `SparseSums.used`.
 
+    Attributes:
+        layer: of PyG.
+        weight: the name of its argument with numbers of edges, or empty.
+        factors: weights of edges.
+        outside: in which products are made.
+        propagate: its own.
+    """
 
-def _propagate(
-    layer: MessagePassing,
-    weight: str,
-    matrices: _Matrices,
-    original: Callable[..., Tensor],
-    edge_index: Any,
-    size: Any = None,
-    **given: Any,
-) -> Tensor:
-    """Do what a layer's `propagate` does; where that is something else, call it."""
-    numbers, x = given.get(weight), given.get("x")
-    rows: Any = x[0] if isinstance(x, tuple) and _same_rows(*x) else x
-    fits = (
-        not has_hooks(layer)
-        and given.keys() <= {"x", weight}
-        and (numbers is not None) == bool(weight)
-        and set(size or ()) <= {None, matrices.num_nodes}
-        and _fit(edge_index, rows, numbers, matrices.num_nodes)
-    )
-    known = matrices.of(edge_index) if fits else None
-    if known is None or known.places is None:
-        return original(edge_index, size=size, **given)
-    sums = known.filled(numbers, rows.dtype).product(rows)
-    return sums / known.senders.to(sums) if type(layer.aggr_module) is MeanAggregation else sums
+    layer: MessagePassing
+    weight: str
+    factors: Factors | None
+    outside: Callable[[], AbstractContextManager[None]]
+    propagate: Callable[..., Tensor]
+
+    @property
+    def is_hooked(self) -> bool:
+        """Whether hooks want to see the layer's messages."""
+        return any(value for name, value in vars(self.layer).items() if name.startswith(HOOKS))
+
+    def values(self, edges: Tensor, numbers: Tensor | None, x: Tensor) -> Tensor:
+        """Return the entries float [e] of the matrix that rows float [M, a] are multiplied with.
+
+        A mean divides by the sum of the weights at each receiver, unless that is 0.
+        """
+        weights = x.new_ones(edges.shape[1])
+        if self.factors is not None:
+            weights = self.factors(edges).to(x.dtype)
+        if type(self.layer.aggr_module) is MeanAggregation:
+            sums = x.new_zeros(x.shape[0]).index_add(0, edges[1], weights)
+            weights = weights / torch.where(sums > 0, sums, 1.0)[edges[1]]
+        return weights if numbers is None else weights * numbers
 
 
 def _same_rows(senders: Any, receivers: Any) -> bool:
@@ -168,44 +220,19 @@ class _Known:
     Attributes:
         edges: int64 [2, e].
         places: None if an edge is there twice.
-        senders: int64 [M, 1], their number, at least 1.
-        last: the numbers of the edges in the last call, their version, and the matrix.
+        last: the last call, the numbers in it and their version, and the matrix.
     """
 
     edges: Tensor
     places: Places | None
-    senders: Tensor
-    last: tuple[Tensor | None, int, Filled] | None = None
+    last: tuple[_Use, Tensor | None, int, Filled] | None = None
 
-    @classmethod
-    def of(cls, edges: Tensor, num_nodes: int) -> _Known:
-        """Return what is known of edges int64 [2, e]."""
-        source, target = edges
-        senders = torch.bincount(target, minlength=num_nodes).clamp(min=1)
-        return cls(edges.clone(), Places.of(target, source, num_nodes), senders[:, None])
-
-    def filled(self, numbers: Tensor | None, dtype: torch.dtype) -> Filled:
-        """Return the matrix with these numbers [e], or ones; hops one after another share it."""
+    def filled(self, use: _Use, numbers: Tensor | None, x: Tensor) -> Filled:
+        """Return the matrix for rows x; hops of a layer one after another share it."""
+        assert self.places is not None
         version = 0 if numbers is None else numbers._version
-        if self.last is None or self.last[0] is not numbers or self.last[1] != version:
-            values = torch.ones(self.edges.shape[1]) if numbers is None else numbers
-            assert self.places is not None
-            self.last = numbers, version, self.places.filled(values.to(dtype))
-        return self.last[2]
-
-
-@dataclass
-class _Matrices:
-    """The edges that layers were given last, with their matrices."""
-
-    num_nodes: int
-    last: list[_Known] = field(default_factory=list)
-
-    def of(self, edges: Tensor) -> _Known:
-        """Return what is known of edges int64 [2, e]; made once."""
-        for known in self.last:
-            if torch.equal(known.edges, edges):
-                return known
-        made = _Known.of(edges, self.num_nodes)
-        self.last = [*self.last[1 - MOST_MATRICES :], made]
-        return made
+        last = self.last
+        if last is None or last[0] is not use or last[1] is not numbers or last[2] != version:
+            filled = self.places.filled(use.values(self.edges, numbers, x))
+            self.last = last = use, numbers, version, filled
+        return last[3]

@@ -28,7 +28,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import torch
@@ -41,6 +41,7 @@ from grb_check.errors import GradientError
 from grb_check.gradients.aggregations import RANKED, SEQUENCES
 from grb_check.gradients.averaging import first_argument
 from grb_check.gradients.layer_calls import layers_of
+from grb_check.gradients.sparse_sums import SparseSums
 
 _EXPONENTIALS: Final = (torch.exp, torch.exp_, Tensor.exp, Tensor.exp_)
 _SUMS: Final = (
@@ -194,12 +195,17 @@ class EdgeLookup:
 
 @contextmanager
 def weighted_reductions(
-    module: nn.Module, edges: EdgeLookup, weights: Tensor, *, matrices: bool | None = None
+    module: nn.Module,
+    edges: EdgeLookup,
+    weights: Tensor,
+    *,
+    matrices: bool | None = None,
+    sums: SparseSums | None = None,
 ) -> Iterator[None]:
     """Give every reduction over edges in a module's call inside these weights.
 
     The module is restored afterwards, also on errors. Memory and time are those of the module on
-    all edges, whatever their weights, and a copy of the values of each reduction.
+    all edges, whatever their weights, and a copy of the values of each reduction but for `sums`.
 
     Args:
         module: in evaluation mode.
@@ -208,6 +214,7 @@ def weighted_reductions(
         matrices: whether matrices that are made from edges have weighted entries; if not given,
             those of a module without layers of PyG. Layers that are given such a matrix are else
             given its edges.
+        sums: of the module, which products take the place of; no copy of their messages is made.
 
     Raises:
         GradientError: a layer uses the edges of an earlier call.
@@ -229,6 +236,9 @@ def weighted_reductions(
             if weighted is not None:
                 stack.callback(vars(part).pop, "forward")
                 vars(part)["forward"] = _aggregated(part, weighted, mode)
+        if sums is not None:
+            of_edges = partial(edges.weights, weights)
+            stack.enter_context(sums.used(of_edges, outside=mode.paused))
         stack.enter_context(mode)
         yield
 
@@ -284,11 +294,8 @@ def _aggregated(
             result: Tensor = type(part).forward(part, x, index, ptr, dim_size, dim, **others)
             return result
         size = int(index.max()) + 1 if dim_size is None else dim_size
-        mode.active = False  # for the reductions of the weighted aggregation itself
-        try:
+        with mode.paused():  # for the reductions of the weighted aggregation itself
             return weighted(part, x, index, weights, size, dim % x.dim())
-        finally:
-            mode.active = True
 
     return forward
 
@@ -306,6 +313,15 @@ class _WeightedReductions(TorchFunctionMode):
         self.exponentials = _TensorSet()
         # By id and version; edges are kept so that no other tensor gets their id.
         self.found: dict[tuple[int, int, bool], tuple[Tensor, Tensor | None]] = {}
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let reductions be what they are."""
+        self.active = False
+        try:
+            yield
+        finally:
+            self.active = True
 
     def __torch_function__(
         self,

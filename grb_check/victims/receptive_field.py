@@ -116,15 +116,10 @@ def is_row_wise(part: nn.Module) -> bool:
 def is_patched(module: nn.Module) -> bool:
     """Return whether some part has hooks of torch or PyG, or a method set on the instance."""
     return any(
-        has_hooks(part)
+        any(value for name, value in vars(part).items() if name.endswith(("_hooks", "_hook")))
         or any(
             callable(value) and callable(getattr(type(part), name, None))
             for name, value in vars(part).items()
         )
         for part in module.modules()
     )
-
-
-def has_hooks(part: nn.Module) -> bool:
-    """Return whether a part itself has hooks of torch or PyG."""
-    return any(value for name, value in vars(part).items() if name.endswith(("_hooks", "_hook")))

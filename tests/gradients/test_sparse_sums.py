@@ -26,7 +26,7 @@ from torch_geometric.nn import (
 
 from grb_check.gradients.injected_rows import RowForm, injected_row_logits
 from grb_check.gradients.layer_calls import keeping_state
-from grb_check.gradients.sparse_sums import products_of, summed_logits
+from grb_check.gradients.sparse_sums import SparseSums, summed_logits
 
 
 class Layer(MessagePassing):
@@ -224,10 +224,10 @@ def test_weights_have_the_modules_gradient(kind: str, twice: bool) -> None:
     x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
     weights = torch.rand(edge_index.shape[1], dtype=torch.float64, requires_grad=True)
     expected = module(x, edge_index, weights)
-    products = products_of(module, num_nodes)
-    assert products is not None
+    sums = SparseSums.of(module, num_nodes, x.device)
+    assert sums is not None
     for _ in range(2):
-        with products():
+        with sums.used():
             compare(module(x, edge_index, weights), expected, weights)
 
 
@@ -238,10 +238,10 @@ def test_numbers_that_change_in_place_are_seen() -> None:
     module = Weighted(GraphConv).double().eval()
     x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
     weights = torch.rand(edge_index.shape[1], dtype=torch.float64)
-    products = products_of(module, num_nodes)
-    assert products is not None
+    sums = SparseSums.of(module, num_nodes, x.device)
+    assert sums is not None
     for _ in range(2):
-        with products(), torch.no_grad():
+        with sums.used(), torch.no_grad():
             assert torch.allclose(module(x, edge_index, weights), module(x, edge_index, weights))
             given_here = module(x, edge_index, weights)
         assert torch.allclose(given_here, module(x, edge_index, weights))
@@ -253,10 +253,10 @@ def test_hooks_on_propagations_are_called() -> None:
     num_nodes, _, edge_index, _ = community()
     edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
     layer = GraphConv(WIDTH, 3)
-    products = products_of(layer, num_nodes)
-    assert products is not None
+    sums = SparseSums.of(layer, num_nodes, edge_index.device)
+    assert sums is not None
     seen = []
     layer.register_propagate_forward_hook(lambda *given: seen.append(given))
-    with products(), torch.no_grad():
+    with sums.used(), torch.no_grad():
         layer(torch.randn(num_nodes, WIDTH), edge_index)
     assert len(seen) == 1

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from attacked_graphs import compare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs
@@ -15,6 +16,7 @@ from torch_geometric.utils import add_self_loops, scatter, softmax, sort_edge_in
 
 from grb_check.errors import GradientError
 from grb_check.gradients.edge_weights import PairGraph, pair_graph
+from grb_check.gradients.sparse_sums import SparseSums
 from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
 
 Forward = Callable[[Tensor, Tensor], Tensor]
@@ -114,6 +116,14 @@ ROUNDED: dict[str, Callable[[], nn.Module]] = {
     "midpoint": lambda: looped(pyg.QuantileAggregation([0.5, 0.3], interpolation="midpoint")),
 }
 EVERY = {**SMOOTH, **ROUNDED}
+SUMMED: dict[str, Callable[[], nn.Module]] = {
+    "SAGE": lambda: pyg.SAGEConv(4, 4),
+    "GIN": lambda: pyg.GINConv(nn.Linear(4, 4)),
+    "GCN": lambda: pyg.GCNConv(4, 4),
+    "TAG": lambda: pyg.TAGConv(4, 4),
+    "APPNP": lambda: pyg.APPNP(3, 0.1),
+    "sum of other edges": lambda: Rearranged(lambda x, e: e.flip(1), pyg.GraphConv(4, 4)),
+}
 
 
 def double(make: Callable[[], nn.Module]) -> nn.Module:
@@ -123,6 +133,15 @@ def double(make: Callable[[], nn.Module]) -> nn.Module:
 
 def weighted(module: nn.Module, x: Tensor, graph: PairGraph, weights: Tensor) -> Tensor:
     with weighted_reductions(module, EdgeLookup(graph.edge_index, len(x)), graph.weights(weights)):
+        return module(x, graph.edge_index)
+
+
+def summed(module: nn.Module, x: Tensor, graph: PairGraph, weights: Tensor) -> Tensor:
+    """The same where products take the place of sums."""
+    sums = SparseSums.of(module, len(x), x.device)
+    assert sums is not None
+    edges = EdgeLookup(graph.edge_index, len(x))
+    with weighted_reductions(module, edges, graph.weights(weights), sums=sums):
         return module(x, graph.edge_index)
 
 
@@ -183,13 +202,27 @@ def test_any_graph_with_any_edges(graph, kind: str, data: st.DataObject) -> None
         assert torch.isfinite(torch.autograd.grad(actual.sum(), weights)[0]).all()
 
 
+@pytest.mark.parametrize("make", SUMMED.values(), ids=SUMMED)
+def test_products_are_weighted_sums(make: Callable[[], nn.Module]) -> None:
+    """For weights between 0 and 1, and where all edges of a node are absent."""
+    module = double(make)
+    x, graph = small_graph()
+    torch.manual_seed(2)
+    some = torch.rand(graph.present.shape, dtype=torch.float64)
+    for values in (graph.present.double(), some, torch.zeros_like(some)):
+        weights = values.requires_grad_()
+        actual, expected = (way(module, x, graph, weights) for way in (summed, weighted))
+        compare(actual, expected, weights)
+
+
 def test_a_module_is_left_as_it_was() -> None:
     """Also after an exception."""
-    module = double(lambda: nn.ModuleList([make() for make in EVERY.values()]))
+    module = double(lambda: nn.ModuleList([make() for make in (EVERY | SUMMED).values()]))
     states = [{**vars(part)} for part in module.modules()]
     _, graph = small_graph()
     edges, weights = EdgeLookup(graph.edge_index, 7), graph.weights(graph.present.double())
-    with pytest.raises(ZeroDivisionError), weighted_reductions(module, edges, weights):
+    sums = SparseSums.of(module, 7, weights.device)
+    with pytest.raises(ZeroDivisionError), weighted_reductions(module, edges, weights, sums=sums):
         raise ZeroDivisionError
     for part, state in zip(module.modules(), states, strict=True):
         assert vars(part) == state
