@@ -1,8 +1,12 @@
-"""Time and peak memory of the black-box attacks on a graph of 100,000 nodes and 500,000 edges."""
+"""Time and peak memory of attacks on a graph of 100,000 nodes and 500,000 edges.
+
+The black-box attacks on their surrogate, or those on a model of PyG's layers (`--victim`).
+"""
 
 from __future__ import annotations
 
 import argparse
+import resource
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +19,7 @@ import torch
 from benchmarks.custom_graph import make_custom
 from benchmarks.memory import peak_mib
 from benchmarks.modification.arena import (
+    Make,
     check_names,
     limits_of,
     load_weights,
@@ -23,11 +28,21 @@ from benchmarks.modification.arena import (
     save_weights,
 )
 from benchmarks.modification.black_box import SEVEN
+from benchmarks.modification.victims import VICTIMS
 from benchmarks.processes import alone
 from benchmarks.rows import Row, markdown
-from benchmarks.victims import accuracy, black_box_view, load_dataset, predicted, raw_gcn, trained
+from benchmarks.victims import (
+    accuracy,
+    black_box_view,
+    load_dataset,
+    predicted,
+    raw_gcn,
+    trained,
+)
 from grb_check.attacks.registry import load_attack
 
+SURROGATE: Final = "surrogate"
+WIDTH: Final = 64  # of the hidden layers of `VICTIMS`
 COLUMNS: Final = (
     "num_nodes",
     "num_edges",
@@ -40,6 +55,7 @@ COLUMNS: Final = (
     "removed",
     "nodes",
     "seconds",
+    "system_s",
     "loaded_mib",
     "peak_mib",
     "threads",
@@ -55,6 +71,7 @@ class Job:
     weights: Path
     epochs: int
     threads: int
+    victim: str
     attack: str = ""
 
 
@@ -64,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--attacks", nargs="+", default=SEVEN, help="names, with modifiers")
     parser.add_argument("--epochs", type=int, default=20, help="of the surrogate's training")
     parser.add_argument("--threads", type=int, default=2, help="above 1, the cores must be idle")
+    parser.add_argument("--victim", choices=[SURROGATE, *VICTIMS], default=SURROGATE)
     parser.add_argument("--home", type=Path, help="folder of the graph; default: temporary")
 
 
@@ -82,6 +100,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
             "weights": Path(temporary) / "weights.npz",
             "epochs": options.epochs,
             "threads": options.threads,
+            "victim": options.victim,
         }
         surrogate = alone(train, Job(**settings))
         yield {"attack": "none: training"} | surrogate
@@ -96,12 +115,19 @@ def table(rows: Sequence[Row]) -> str:
     return markdown(rows, COLUMNS)
 
 
+def _make(job: Job) -> Make:
+    """The surrogate's layers are four, as GRB's."""
+    if job.victim == SURROGATE:
+        return raw_gcn
+    return lambda features, classes: VICTIMS[job.victim](features, classes, WIDTH)
+
+
 def train(job: Job) -> Row:
-    """Train the surrogate, four layers as GRB's, and keep its weights."""
+    """Train the model and keep its weights."""
     torch.set_num_threads(job.threads)
     dataset = load_dataset(str(job.folder), [])
     begin = time.perf_counter()
-    victim = trained(raw_gcn, dataset, name="surrogate", seed=0, epochs=job.epochs)
+    victim = trained(_make(job), dataset, name=job.victim, seed=0, epochs=job.epochs)
     save_weights(victim, job.weights)
     return {
         "num_nodes": dataset.num_nodes,
@@ -117,13 +143,16 @@ def measure(job: Job) -> Row:
     """Measure one attack; `peak_mib` includes all that was loaded before it."""
     torch.set_num_threads(job.threads)
     dataset = load_dataset(str(job.folder), [])
-    victim = load_weights(raw_gcn, dataset, job.weights, name="surrogate")
+    victim = load_weights(_make(job), dataset, job.weights, name=job.victim)
     known = black_box_view(dataset, predicted(dataset.graph, victim))
     limits, loaded = limits_of(dataset), peak_mib()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_stime
     run = run_attack(load_attack("modification", job.attack), known, limits, victim, 0)
+    system = resource.getrusage(resource.RUSAGE_SELF).ru_stime - before
     return {
         "num_nodes": dataset.num_nodes,
         "num_edges": dataset.num_edges,
         "loaded_mib": loaded,
+        "system_s": round(system, 1),
         **result(run, dataset, limits, victim),
     }
