@@ -216,7 +216,7 @@ def first_valid_weighting(
     x = x.detach()
     result = _first_valid(adapter, x, edge_index, pairs)
     if result is None and have_effect(lambda: adapter(x, edge_index)):
-        result = _first_valid(replace(adapter, within=averages), x, edge_index, pairs)
+        result = _first_valid(adapter.inside(averages), x, edge_index, pairs)
         return None if result is None else _of_averages(result)
     return result
 
@@ -239,7 +239,7 @@ def _of_averages(weighting: Weighting) -> Weighting:
     """Return a weighting of a module with random masks and votes replaced by `averages`."""
 
     def of_adapter(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
-        return weighting(replace(adapter, within=averages), edge_index, num_nodes)
+        return weighting(adapter.inside(averages), edge_index, num_nodes)
 
     return of_adapter
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -154,7 +153,7 @@ def _ignores_edges(adapter: Adapter, x: Tensor, edge_index: Tensor) -> bool:
             yield
 
     with torch.no_grad(), isolated_randomness(0):
-        output = replace(adapter, within=watched)(x, edge_index)
+        output = adapter.inside(watched)(x, edge_index)
     with torch.no_grad(), isolated_randomness(0):
         without = adapter(x, edge_index[:, :0])
     return not edges.used and torch.equal(output, without)

@@ -31,7 +31,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -50,7 +50,8 @@ from grb_check.gradients.edge_weights import (
 )
 from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
-from grb_check.gradients.trial import Answers, agrees
+from grb_check.gradients.sparse_sums import SparseSums
+from grb_check.gradients.trial import NOISE, Answers, agrees, distance
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.sparse import csr_matrix
@@ -287,7 +288,7 @@ def _part_of(
     """Return the contribution of one propagation."""
     graph = call.graph
     degrees = graph.degrees(norm.loop)
-    sent, received = call.sent, call.received.detach()
+    sent, received = call.sent.detach(), call.received.detach()
     basis = _basis(gradient, _maps(call, module))
     if basis is not None:
         sent, received, gradient = sent @ basis, received @ basis, gradient @ basis
@@ -355,7 +356,8 @@ class LayerFactors:
     def __init__(self) -> None:
         self._norms: Normalisations | None = None  # None before the trial
         self._weighting: Weighting | None = None
-        self._within: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._context: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._by_products = False
 
     def copy(self) -> LayerFactors:
         """Return a copy with the results so far, for the module on other graphs."""
@@ -389,10 +391,11 @@ class LayerFactors:
             self._norms = self._found(adapter, x, edge_index)
         if not self._norms:
             return None
-        adapter = replace(adapter, within=self._within)
+        adapter = adapter.inside(self._context)
         if edge_weight is None:
             weights = x.new_ones(edge_index.shape[1])
-            forward = partial(adapter, x, edge_index)
+            faster = _faster(adapter, x, edge_index) if self._by_products else None
+            forward = partial(faster or adapter, x, edge_index)
         else:
             weights = edge_weight.detach().to(x.dtype)
             weighted = self._weighted(adapter, x, edge_index)
@@ -414,10 +417,11 @@ class LayerFactors:
         if not layers_of(adapter.module):
             return {}
         norms = _trusted_normalisations(adapter, x, edge_index)
-        if norms or not have_effect(lambda: adapter(x, edge_index)):
-            return norms
-        self._within = averages
-        return _trusted_normalisations(replace(adapter, within=averages), x, edge_index)
+        if not norms and have_effect(lambda: adapter(x, edge_index)):
+            self._context, adapter = averages, adapter.inside(averages)
+            norms = _trusted_normalisations(adapter, x, edge_index)
+        self._by_products = bool(norms) and _products_agree(adapter, x, edge_index)
+        return norms
 
     def _weighted(self, adapter: Adapter, x: Tensor, edge_index: Tensor) -> WeightedForward | None:
         """Return the module as a function of features and weights of edges."""
@@ -425,6 +429,25 @@ class LayerFactors:
             pairs = _some_pairs(edge_index, x.shape[0])
             self._weighting = first_valid_weighting(adapter, x, edge_index, pairs)
         return None if self._weighting is None else self._weighting(adapter, edge_index, x.shape[0])
+
+
+def _faster(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Adapter | None:
+    """Return the module with products in place of its sums over neighbours, if it has some."""
+    sums = SparseSums.of(adapter.module, x.shape[0], edge_index.device)
+    return None if sums is None else adapter.inside(sums.used)
+
+
+def _products_agree(adapter: Adapter, x: Tensor, edge_index: Tensor) -> bool:
+    """Return whether products give a module's output on a part of the graph."""
+    nodes, edges = _part(edge_index, x.shape[0])
+    faster, outputs = _faster(adapter, x[nodes], edges), []
+    for form in (adapter, faster) if faster is not None else ():
+        try:
+            with torch.no_grad(), isolated_randomness(0):
+                outputs.append(form(x[nodes], edges))
+        except ModelError:
+            return False
+    return bool(outputs) and distance(*outputs) <= NOISE * float(outputs[0].abs().max())
 
 
 def _fits(norms: Normalisations, call: PropagateCall) -> bool:

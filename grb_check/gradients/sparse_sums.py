@@ -27,7 +27,8 @@ from grb_check.victims.receptive_field import is_patched
 
 Factors = Callable[[Tensor], Tensor]  # from edges [2, f] to their weights [f]
 MOST_MATRICES: Final = 8  # that are kept: one for each layer with edges of its own
-HOOKS: Final = ("_propagate_", "_message_", "_aggregate_")  # of PyG, which products would not call
+# Of PyG, which products would not call.
+HOOKS: Final = ("_propagate_forward_pre_", "_message_", "_aggregate_")
 
 
 def summed_logits(
@@ -95,8 +96,14 @@ class SparseSums:
     def _propagate(self, use: _Use, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
         """Do what a layer's `propagate` does; where that is something else, call it."""
         with use.outside():
-            sums = self._summed(use, edge_index, size, given)
-        return use.propagate(edge_index, size=size, **given) if sums is None else sums
+            result = self._summed(use, edge_index, size, given)
+        if result is None:
+            return use.propagate(edge_index, size=size, **given)
+        inputs = edge_index, [self.num_nodes, self.num_nodes], given
+        for hook in use.layer._propagate_forward_hooks.values():
+            changed = hook(use.layer, inputs, result)
+            result = result if changed is None else changed
+        return result
 
     def _summed(self, use: _Use, edges: Any, size: Any, given: Mapping[str, Any]) -> Tensor | None:
         numbers, x = given.get(use.weight), given.get("x")
@@ -174,7 +181,7 @@ class _Use:
 
     @property
     def is_hooked(self) -> bool:
-        """Whether hooks want to see the layer's messages."""
+        """Whether hooks want to see the layer's messages, or what it is given."""
         return any(value for name, value in vars(self.layer).items() if name.startswith(HOOKS))
 
     def values(self, edges: Tensor, numbers: Tensor | None, x: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -109,6 +109,16 @@ class Adapter:
     def on_view(self, view: Data) -> Adapter:
         """Return the model for a view, see `training_view`."""
         return replace(self, batch=view.get("batch"), given_edges=view.get("given_edges"))
+
+    def inside(self, context: Callable[[], AbstractContextManager[None]]) -> Adapter:
+        """Return the model called in another context, outside of its own."""
+
+        @contextmanager
+        def within() -> Iterator[None]:
+            with context(), self.within():
+                yield
+
+        return replace(self, within=within)
 
     def seen(self, edge_index: Tensor, num_nodes: int) -> SeenEdges:
         """Return the edges that the module gets for undirected edges int64 [2, e]."""

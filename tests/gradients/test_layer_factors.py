@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -22,6 +23,7 @@ from grb_check.gradients import layer_factors
 from grb_check.gradients.edge_weights import pair_graph
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.victim import Victim
+from grb_check.gradients.without_stops import without_stops
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import detect_convention
 from grb_check.victims.probed import Probed
@@ -181,6 +183,29 @@ def test_gradients_are_autograds(make: Make, rank: int) -> None:
     )
     assert gradients.inputs.shape == gradients.outputs.shape
     assert gradients.inputs.shape[1] <= rank
+
+
+class Stopped(Stack):
+    """The same values, and a gradient neither in its first layer nor in its output."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        first, last = self.layers
+        output = last(self.activation(first(x, edge_index).detach()), edge_index)
+        return output.detach()
+
+
+def test_a_model_that_is_called_without_its_stops_has_the_gradient_behind_them() -> None:
+    layers = (lambda: pyg.SAGEConv(40, 8)), (lambda: pyg.SAGEConv(8, 3))
+    open_victim, stopped = (
+        victim_of(lambda kind=kind: kind(*(layer() for layer in layers)))
+        for kind in (Stack, Stopped)
+    )
+    without = replace(stopped, adapter=replace(stopped.adapter, within=without_stops))
+    actual, right = found(without), found(open_victim)
+    assert actual is not None
+    assert right is not None
+    torch.testing.assert_close(actual.at(PAIRS), right.at(PAIRS))
+    assert not actual.at(PAIRS).requires_grad
 
 
 @pytest.mark.parametrize("name", ["PyG's GCN", "PyG's GraphSAGE"])

@@ -248,15 +248,35 @@ def test_numbers_that_change_in_place_are_seen() -> None:
         weights.mul_(2)
 
 
-def test_hooks_on_propagations_are_called() -> None:
+@pytest.mark.parametrize("kind", ["propagate_forward", "propagate_forward_pre", "message_forward"])
+def test_hooks_of_pyg_are_called(kind: str) -> None:
     torch.manual_seed(0)
     num_nodes, _, edge_index, _ = community()
     edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
-    layer = GraphConv(WIDTH, 3)
+    layer = SAGEConv(WIDTH, 3)
     sums = SparseSums.of(layer, num_nodes, edge_index.device)
     assert sums is not None
     seen = []
-    layer.register_propagate_forward_hook(lambda *given: seen.append(given))
-    with sums.used(), torch.no_grad():
-        layer(torch.randn(num_nodes, WIDTH), edge_index)
-    assert len(seen) == 1
+    getattr(layer, f"register_{kind}_hook")(lambda *given: seen.append(given))
+    x = torch.randn(num_nodes, WIDTH)
+    with torch.no_grad():
+        expected = layer(x, edge_index)
+        with sums.used():
+            assert torch.allclose(layer(x, edge_index), expected, atol=1e-6)
+    (first, second) = seen
+    assert [type(argument) for argument in first] == [type(argument) for argument in second]
+    assert first[1][-1].keys() == second[1][-1].keys()
+
+
+def test_a_hook_of_pyg_may_change_the_sums() -> None:
+    num_nodes, _, edge_index, _ = community()
+    edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
+    layer = SAGEConv(WIDTH, 3)
+    sums = SparseSums.of(layer, num_nodes, edge_index.device)
+    assert sums is not None
+    layer.register_propagate_forward_hook(lambda layer, inputs, output: 2 * output)
+    x = torch.randn(num_nodes, WIDTH)
+    with torch.no_grad():
+        expected = layer(x, edge_index)
+        with sums.used():
+            assert torch.allclose(layer(x, edge_index), expected, atol=1e-6)
