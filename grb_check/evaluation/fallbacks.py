@@ -171,9 +171,11 @@ def _search_blends(
     imitated: bool,
     starts: Sequence[Perturbation],
 ) -> Perturbation | None:
-    shown = random_ones(trial) if imitated else []
-    guide: AnyVictim | None = without_steps(trial, model, shown) if imitated else model.victim
-    question = _question(trial, model, guide or imitation(trial, model, shown))
+    guide: DifferentiableModel = _asked(trial, model)
+    if imitated:
+        shown = random_ones(trial)
+        guide = without_steps(trial, model, shown) or imitation(trial, model, shown)
+    question = _question(trial, model, guide)
     given = [to_units(trial.threat, start) for start in starts]
     try:
         with isolated_randomness(trial.seed):
@@ -200,7 +202,7 @@ def kept(trial: Trial, model: TrainedModel, *, misled: bool) -> list[Perturbatio
         guide = without_steps(trial, model, random_ones(trial)) if misled else None
         try:
             with isolated_randomness(trial.seed):
-                found = search_kept(_question(trial, model, guide or model.victim))
+                found = search_kept(_question(trial, model, guide or _asked(trial, model)))
         except ModelError:
             found = []
         model.kept[key] = [_verified(trial, one) for one in found]
@@ -226,7 +228,7 @@ def improved(
 def _improve(
     trial: Trial, model: TrainedModel, starts: Sequence[Perturbation]
 ) -> Perturbation | None:
-    question = _question(trial, model, model.victim)
+    question = _question(trial, model, _asked(trial, model))
     given = [to_units(trial.threat, start) for start in starts]
     try:
         with isolated_randomness(trial.seed):
@@ -248,9 +250,13 @@ def _question(trial: Trial, model: TrainedModel, guide: DifferentiableModel) -> 
     return InjectionQuestion(
         graph_in_units(threat, view),
         threat_in_units(threat),
-        model_in_units(threat, model.victim),
+        model_in_units(threat, _asked(trial, model)),
         model_in_units(threat, guide),
     )
+
+
+def _asked(trial: Trial, model: TrainedModel) -> AnyVictim:
+    return model.for_searches(trial.harness.dataset.graph)
 
 
 def _verified(trial: Trial, found: Perturbation) -> Perturbation:
@@ -368,7 +374,7 @@ def _best_flips(
     if not targets.numel() or not trial.threat.edge_budget:
         return start
     question = Question(
-        model=model.victim,
+        model=_asked(trial, model),
         x=graph.x,
         clean=clean,
         targets=targets,

@@ -107,7 +107,8 @@ def on_model(trial: Trial, model: TrainedModel) -> Perturbation:
         BudgetError: the attack did more than its threat allows.
         ModelError: the model lacks what the attack needs, such as a gradient.
     """
-    return _attack(trial, model.victim, white_box_view(trial, model))
+    victim = model.for_searches(trial.harness.dataset.graph)
+    return _attack(trial, victim, white_box_view(trial, model))
 
 
 def white_box_view(trial: Trial, model: TrainedModel) -> Data:

@@ -57,6 +57,20 @@ class TrainedModel:
         self.blended: dict[tuple[str, ...], Perturbation | None] = {}
         self.kept: dict[tuple[str, ...], list[Perturbation]] = {}
         self.opened: TrainedModel | None = None
+        self._faster: tuple[AnyVictim, AnyVictim] | None = None
+
+    def for_searches(self, graph: Data) -> AnyVictim:
+        """Return the model as attacks ask it, see `Victim.for_searches`.
+
+        Args:
+            graph: clean.
+        """
+        if self._faster is None or self._faster[0] is not self.victim:
+            faster = self.victim
+            if isinstance(faster, Victim) and "batch" not in graph:
+                faster = faster.for_searches(graph.x, graph.edge_index)
+            self._faster = self.victim, faster
+        return self._faster[1]
 
     def digest(self, graph: Data, seed: int) -> str:
         """Hex digest of the weights and of the logits on the clean graph; empty without `weights`.

@@ -272,7 +272,7 @@ def _by_argument(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weight
 
 def _by_products(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
     """Weigh by argument, where products take the place of PyG's sums of messages."""
-    sums = _sums_of(adapter, edge_index, num_nodes)
+    sums = _sums_of(adapter, edge_index)
     plain = _by_argument(adapter, edge_index, num_nodes)
 
     def output(x: Tensor, weights: Tensor) -> Tensor:
@@ -282,8 +282,8 @@ def _by_products(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weight
     return output
 
 
-def _sums_of(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> SparseSums:
-    sums = SparseSums.of(adapter.module, num_nodes, edge_index.device)
+def _sums_of(adapter: Adapter, edge_index: Tensor) -> SparseSums:
+    sums = SparseSums.of(adapter.module, edge_index.device)
     if sums is None:
         raise GradientError("no layer adds up messages that products could take the place of")
     return sums
@@ -315,7 +315,7 @@ def _by_reductions_and_products(
     adapter: Adapter, edge_index: Tensor, num_nodes: int
 ) -> WeightedForward:
     """Weigh reductions, where products take the place of PyG's sums of messages."""
-    sums = _sums_of(adapter, edge_index, num_nodes)
+    sums = _sums_of(adapter, edge_index)
     seen = adapter.seen(edge_index, num_nodes)
     edges = _lookup(seen, num_nodes)
     forward = adapter.with_graph(edge_index, num_nodes, {})

@@ -50,8 +50,8 @@ from grb_check.gradients.edge_weights import (
 )
 from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
-from grb_check.gradients.sparse_sums import SparseSums
-from grb_check.gradients.trial import NOISE, Answers, agrees, distance
+from grb_check.gradients.sparse_sums import in_products, same_output
+from grb_check.gradients.trial import Answers, agrees
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.sparse import csr_matrix
@@ -394,7 +394,7 @@ class LayerFactors:
         adapter = adapter.inside(self._context)
         if edge_weight is None:
             weights = x.new_ones(edge_index.shape[1])
-            faster = _faster(adapter, x, edge_index) if self._by_products else None
+            faster = in_products(adapter, x.device) if self._by_products else None
             forward = partial(faster or adapter, x, edge_index)
         else:
             weights = edge_weight.detach().to(x.dtype)
@@ -431,23 +431,11 @@ class LayerFactors:
         return None if self._weighting is None else self._weighting(adapter, edge_index, x.shape[0])
 
 
-def _faster(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Adapter | None:
-    """Return the module with products in place of its sums over neighbours, if it has some."""
-    sums = SparseSums.of(adapter.module, x.shape[0], edge_index.device)
-    return None if sums is None else adapter.inside(sums.used)
-
-
 def _products_agree(adapter: Adapter, x: Tensor, edge_index: Tensor) -> bool:
     """Return whether products give a module's output on a part of the graph."""
     nodes, edges = _part(edge_index, x.shape[0])
-    faster, outputs = _faster(adapter, x[nodes], edges), []
-    for form in (adapter, faster) if faster is not None else ():
-        try:
-            with torch.no_grad(), isolated_randomness(0):
-                outputs.append(form(x[nodes], edges))
-        except ModelError:
-            return False
-    return bool(outputs) and distance(*outputs) <= NOISE * float(outputs[0].abs().max())
+    faster = in_products(adapter, edge_index.device)
+    return faster is not None and same_output(faster, adapter, x[nodes], edges)
 
 
 def _fits(norms: Normalisations, call: PropagateCall) -> bool:

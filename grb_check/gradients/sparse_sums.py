@@ -20,13 +20,17 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MeanAggregation, MessagePassing, SumAggregation
 
+from grb_check.errors import ModelError
 from grb_check.gradients.layer_calls import OnRows, keeping_state, layers_of
+from grb_check.gradients.trial import NOISE, distance
 from grb_check.gradients.weighted_products import Filled, Places
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adapter import Adapter
 from grb_check.victims.receptive_field import is_patched
 
 Factors = Callable[[Tensor], Tensor]  # from edges [2, f] to their weights [f]
 MOST_MATRICES: Final = 8  # that are kept: one for each layer with edges of its own
+MOST_ENTRIES: Final = 20_000_000  # of all that are kept; one matrix may have more
 # Of PyG, which products would not call.
 HOOKS: Final = ("_propagate_forward_pre_", "_message_", "_aggregate_")
 
@@ -41,7 +45,7 @@ def summed_logits(
     Returns:
         None if no layer of the module adds up such messages, or the graph is not on the CPU.
     """
-    sums = SparseSums.of(module, start.shape[0], start.device)
+    sums = SparseSums.of(module, start.device)
     if sums is None:
         return None
 
@@ -52,6 +56,31 @@ def summed_logits(
     return logits
 
 
+def in_products(adapter: Adapter, device: torch.device) -> Adapter | None:
+    """Return a module with products in place of sums, for graphs on a device; None if it has none.
+
+    Whether it is the same, `same_output` shows.
+    """
+    sums = SparseSums.of(adapter.module, device)
+    return None if sums is None else adapter.inside(sums.used)
+
+
+def same_output(faster: Adapter, adapter: Adapter, x: Tensor, edge_index: Tensor) -> bool:
+    """Return whether two forms of a module give the same on a graph, but for rounding.
+
+    False if one cannot be called on it.
+    """
+    outputs = []
+    for form in (adapter, faster):
+        try:
+            with torch.no_grad(), isolated_randomness(0):
+                outputs.append(form(x, edge_index))
+        except ModelError:
+            return False
+    expected, given = outputs
+    return distance(given, expected) <= NOISE * float(expected.abs().max())
+
+
 @dataclass(frozen=True, eq=False)
 class SparseSums:
     """The layers of a module that add up such messages, and the matrices of their edges.
@@ -59,20 +88,18 @@ class SparseSums:
     Attributes:
         layers: with the name of the argument with the numbers that messages are multiplied by,
             empty if there is none.
-        num_nodes: M, of the graph.
         last: edges that layers were given last.
     """
 
     layers: Mapping[MessagePassing, str]
-    num_nodes: int
     last: list[_Known] = field(default_factory=list)
 
     @classmethod
-    def of(cls, module: nn.Module, num_nodes: int, device: torch.device) -> SparseSums | None:
+    def of(cls, module: nn.Module, device: torch.device) -> SparseSums | None:
         """Return those of a module; None if it has none, or the graph is not on the CPU."""
         weights = {layer: _weight(layer) for layer in layers_of(module)}
         known = {layer: weight for layer, weight in weights.items() if weight is not None}
-        return cls(known, num_nodes) if known and device.type == "cpu" else None
+        return cls(known) if known and device.type == "cpu" else None
 
     @contextmanager
     def used(
@@ -89,8 +116,12 @@ class SparseSums:
         with ExitStack() as stack:
             for layer, weight in self.layers.items():
                 use = _Use(layer, weight, factors, outside, layer.propagate)
+                nested = "propagate" in vars(layer)  # inside of other products
                 layer.propagate = partial(self._propagate, use)
-                stack.callback(delattr, layer, "propagate")
+                if nested:
+                    stack.callback(setattr, layer, "propagate", use.propagate)
+                else:
+                    stack.callback(delattr, layer, "propagate")
             yield
 
     def _propagate(self, use: _Use, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
@@ -99,7 +130,7 @@ class SparseSums:
             result = self._summed(use, edge_index, size, given)
         if result is None:
             return use.propagate(edge_index, size=size, **given)
-        inputs = edge_index, [self.num_nodes, self.num_nodes], given
+        inputs = edge_index, 2 * [result.shape[0]], given
         for hook in use.layer._propagate_forward_hooks.values():
             changed = hook(use.layer, inputs, result)
             result = result if changed is None else changed
@@ -112,21 +143,27 @@ class SparseSums:
             use.is_hooked
             or not given.keys() <= {"x", use.weight}
             or (numbers is not None) != bool(use.weight)
-            or not set(size or ()) <= {None, self.num_nodes}
-            or not _fit(edges, rows, numbers, self.num_nodes)
+            or not _fit(edges, rows, numbers, size)
         ):
             return None
-        known = self._known(edges)
-        return None if known.places is None else known.filled(use, numbers, rows).product(rows)
+        known = self._known(edges, rows.shape[0])
+        if known is None or not known.places.are_distinct:
+            return None
+        return known.filled(use, numbers, rows).product(rows)
 
-    def _known(self, edges: Tensor) -> _Known:
-        """Return what is known of edges int64 [2, e]; made once."""
+    def _known(self, edges: Tensor, num_nodes: int) -> _Known | None:
+        """Return what is known of edges int64 [2, e], made once; None of nodes that are not."""
         for known in self.last:
-            if torch.equal(known.edges, edges):
+            if known.num_nodes == num_nodes and torch.equal(known.edges, edges):
                 return known
-        source, target = edges
-        made = _Known(edges.clone(), Places.of(target, source, self.num_nodes))
-        self.last[:] = [*self.last[1 - MOST_MATRICES :], made]
+        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < num_nodes:
+            return None
+        edges = edges.clone()
+        made = _Known(edges, Places.of(edges[1], edges[0], num_nodes))
+        self.last.append(made)
+        while len(self.last) > 1 and sum(known.size for known in self.last) > MOST_ENTRIES:
+            del self.last[0]
+        del self.last[:-MOST_MATRICES]
         return made
 
 
@@ -202,15 +239,15 @@ def _same_rows(senders: Any, receivers: Any) -> bool:
     return receivers is None or senders.shape[:1] == receivers.shape[:1]
 
 
-def _fit(edges: Any, x: Any, numbers: Any, num_nodes: int) -> bool:
-    """Return whether these are edges [2, e], rows [num_nodes, a] and numbers [e]."""
+def _fit(edges: Any, x: Any, numbers: Any, size: Any) -> bool:
+    """Return whether these are edges [2, e], rows [n, a], numbers [e], and n twice, if given."""
     return (
         type(edges) is Tensor
         and edges.layout is torch.strided
         and isinstance(x, Tensor)
         and x.dim() == 2
-        and x.shape[0] == num_nodes
         and x.is_floating_point()
+        and set(size or ()) <= {None, x.shape[0]}
         and (numbers is None or _of_edges(numbers, edges, x))
     )
 
@@ -226,20 +263,29 @@ class _Known:
 
     Attributes:
         edges: int64 [2, e].
-        places: None if an edge is there twice.
+        places: of the matrix.
         last: the last call, the numbers in it and their version, and the matrix.
     """
 
     edges: Tensor
-    places: Places | None
+    places: Places
     last: tuple[_Use, Tensor | None, int, Filled] | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """Rows of the matrix."""
+        return self.places.layout.shape[0]
+
+    @property
+    def size(self) -> int:
+        """Number of edges."""
+        return self.edges.shape[1]
 
     def filled(self, use: _Use, numbers: Tensor | None, x: Tensor) -> Filled:
         """Return the matrix for rows x; hops of a layer one after another share it."""
-        assert self.places is not None
         version = 0 if numbers is None else numbers._version
         last = self.last
         if last is None or last[0] is not use or last[1] is not numbers or last[2] != version:
-            filled = self.places.filled(use.values(self.edges, numbers, x))
+            filled = Filled(self.places, use.values(self.edges, numbers, x))
             self.last = last = use, numbers, version, filled
         return last[3]

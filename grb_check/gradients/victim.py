@@ -26,6 +26,7 @@ from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
 from grb_check.gradients.injected_rows import RowForm, injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.recorded_layers import recorded_trials
+from grb_check.gradients.sparse_sums import in_products, same_output
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import DIVERGED, check_output
 from grb_check.victims.probed import on_given_edges, user_adapter
@@ -263,6 +264,19 @@ class Victim:
             targets,
             self._checked,
         )
+
+    def for_searches(self, x: Tensor, edge_index: Tensor) -> Victim:
+        """Return the model with products in place of PyG's sums, which are faster.
+
+        The model itself, if it has no such sums, or if that is not the same on this graph. What it
+        is finally said to answer has to be asked of the model itself.
+        """
+        if self.adapter.batch is not None:
+            return self
+        faster = in_products(self.adapter, x.device)
+        if faster is None or not same_output(faster, self.adapter, x, edge_index):
+            return self
+        return replace(self, adapter=faster)
 
     def in_double(self) -> Victim:
         """Return the model with a copy of its module in float64."""

@@ -10,6 +10,7 @@ that is only computed at their places ("sampled"):
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, cast
 
 import torch
@@ -24,40 +25,37 @@ COLUMNS: Final = 8  # torch's sampled product is many times slower for other num
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the entries of a square matrix are, and those of its transpose.
+    """Where the entries of a square matrix are.
 
     Attributes:
+        rows, columns: int64 [e], the places as they were given.
         layout: sparse CSR [n, n] at these places, whose values mean nothing.
         order: int64 [e], which of the given places each of its entries is at.
-        turned: the same of the transpose.
-        turned_order: int64 [e].
+        symmetric: whether the matrix always equals its transpose.
     """
 
+    rows: Tensor
+    columns: Tensor
     layout: Tensor
     order: Tensor
-    turned: Tensor
-    turned_order: Tensor
+    symmetric: bool
 
     @classmethod
-    def of(cls, rows: Tensor, columns: Tensor, size: int) -> Places | None:
-        """Return the places int64 [e]; None if two are the same."""
-        layout = csr_layout(rows, columns, size)
-        distinct = layout[1].numel() == rows.numel()
-        return cls(*layout, *csr_layout(columns, rows, size)) if distinct else None
+    def of(cls, rows: Tensor, columns: Tensor, size: int, *, symmetric: bool = False) -> Places:
+        """Return the places int64 [e] of a matrix [size, size]."""
+        return cls(rows, columns, *csr_layout(rows, columns, size), symmetric)
 
-    @classmethod
-    def of_symmetric(cls, rows: Tensor, columns: Tensor, size: int) -> Places:
-        """Return distinct places int64 [e] of a matrix that equals its transpose, always."""
-        layout = csr_layout(rows, columns, size)
-        return cls(*layout, *layout)
+    @property
+    def are_distinct(self) -> bool:
+        """Whether no place is given twice, without which there is no matrix to fill."""
+        return self.order.numel() == self.rows.numel()
 
-    def filled(self, values: Tensor) -> Filled:
-        """Return the matrix with values float [e] at the places."""
-        plain = values.detach()
-        matrix = transposed = with_values(self.layout, plain[self.order])
-        if self.turned is not self.layout:
-            transposed = with_values(self.turned, plain[self.turned_order])
-        return Filled(self, values, matrix, transposed)
+    @cached_property
+    def turned(self) -> tuple[Tensor, Tensor]:
+        """Layout and order of the transpose."""
+        if self.symmetric:
+            return self.layout, self.order
+        return csr_layout(self.columns, self.rows, self.layout.shape[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,20 +65,31 @@ class Filled:
     Attributes:
         places: of its entries.
         values: float [e], in the order in which the places were given; may require a gradient.
-        matrix: sparse CSR [n, n].
-        transposed: sparse CSR [n, n].
     """
 
     places: Places
     values: Tensor
-    matrix: Tensor
-    transposed: Tensor
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """Sparse CSR [n, n], without a gradient."""
+        return with_values(self.places.layout, self.values.detach()[self.places.order])
+
+    @cached_property
+    def transposed(self) -> Tensor:
+        """Sparse CSR [n, n], likewise."""
+        if self.places.symmetric:
+            return self.matrix
+        layout, order = self.places.turned
+        return with_values(layout, self.values.detach()[order])
 
     def product(self, dense: Tensor) -> Tensor:
         """Return the product with float [n, d].
 
         Differentiable in `dense` any number of times, or once if the values require a gradient.
         """
+        if not torch.is_grad_enabled():
+            return self.matrix @ dense
         if not self.values.requires_grad:
             return product(self.matrix, dense, self.transposed)
         result = _Product.apply(self.values, dense, self)  # type: ignore[no-untyped-call]

@@ -224,7 +224,7 @@ def test_weights_have_the_modules_gradient(kind: str, twice: bool) -> None:
     x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
     weights = torch.rand(edge_index.shape[1], dtype=torch.float64, requires_grad=True)
     expected = module(x, edge_index, weights)
-    sums = SparseSums.of(module, num_nodes, x.device)
+    sums = SparseSums.of(module, x.device)
     assert sums is not None
     for _ in range(2):
         with sums.used():
@@ -238,7 +238,7 @@ def test_numbers_that_change_in_place_are_seen() -> None:
     module = Weighted(GraphConv).double().eval()
     x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
     weights = torch.rand(edge_index.shape[1], dtype=torch.float64)
-    sums = SparseSums.of(module, num_nodes, x.device)
+    sums = SparseSums.of(module, x.device)
     assert sums is not None
     for _ in range(2):
         with sums.used(), torch.no_grad():
@@ -254,7 +254,7 @@ def test_hooks_of_pyg_are_called(kind: str) -> None:
     num_nodes, _, edge_index, _ = community()
     edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
     layer = SAGEConv(WIDTH, 3)
-    sums = SparseSums.of(layer, num_nodes, edge_index.device)
+    sums = SparseSums.of(layer, edge_index.device)
     assert sums is not None
     seen = []
     getattr(layer, f"register_{kind}_hook")(lambda *given: seen.append(given))
@@ -272,7 +272,7 @@ def test_a_hook_of_pyg_may_change_the_sums() -> None:
     num_nodes, _, edge_index, _ = community()
     edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
     layer = SAGEConv(WIDTH, 3)
-    sums = SparseSums.of(layer, num_nodes, edge_index.device)
+    sums = SparseSums.of(layer, edge_index.device)
     assert sums is not None
     layer.register_propagate_forward_hook(lambda layer, inputs, output: 2 * output)
     x = torch.randn(num_nodes, WIDTH)
@@ -280,3 +280,29 @@ def test_a_hook_of_pyg_may_change_the_sums() -> None:
         expected = layer(x, edge_index)
         with sums.used():
             assert torch.allclose(layer(x, edge_index), expected, atol=1e-6)
+
+
+def test_products_inside_of_products_leave_a_layer_as_it_was() -> None:
+    torch.manual_seed(0)
+    num_nodes, _, edge_index, _ = community()
+    edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
+    layer, x = SAGEConv(WIDTH, 3), torch.randn(num_nodes, WIDTH)
+    outer, inner = SparseSums.of(layer, x.device), SparseSums.of(layer, x.device)
+    assert outer is not None
+    assert inner is not None
+    before = dict(vars(layer))
+    with torch.no_grad():
+        expected = layer(x, edge_index)
+        with outer.used():
+            with inner.used():
+                assert torch.allclose(layer(x, edge_index), expected, atol=1e-6)
+            assert torch.allclose(layer(x, edge_index), expected, atol=1e-6)
+    assert vars(layer) == before
+
+
+def test_nodes_that_are_not_there_are_the_modules_own_error() -> None:
+    layer, x = SAGEConv(WIDTH, 3), torch.randn(4, WIDTH)
+    sums = SparseSums.of(layer, x.device)
+    assert sums is not None
+    with sums.used(), pytest.raises(IndexError, match="larger than 3"):
+        layer(x, torch.tensor([[0, 4], [1, 2]]))

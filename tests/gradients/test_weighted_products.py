@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from grb_check.gradients.weighted_products import Places
+from grb_check.gradients.weighted_products import Filled, Places
 
 
 def drawn(size: int, count: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -30,7 +30,7 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(
     """For any number of columns, and matrices without an entry."""
     rows, others = drawn(size, round(share * size * size), seed)
     places = Places.of(rows, others, size)
-    assert places is not None
+    assert places.are_distinct
     generator = torch.Generator().manual_seed(seed)
     options = {"generator": generator, "dtype": torch.float64}
     values = torch.randn(rows.numel(), **options).requires_grad_()
@@ -38,7 +38,7 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(
     along = torch.randn((size, columns), **options)
     matrix = torch.zeros((size, size), dtype=torch.float64).index_put((rows, others), values)
     expected = matrix @ dense
-    actual = places.filled(values).product(dense)
+    actual = Filled(places, values).product(dense)
     torch.testing.assert_close(actual, expected)
     for ours, right in zip(
         torch.autograd.grad((actual * along).sum(), (values, dense)),
@@ -51,9 +51,9 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(
 def test_values_that_are_constant_leave_the_product_twice_differentiable() -> None:
     rows, others = drawn(5, 12, 0)
     places = Places.of(rows, others, 5)
-    assert places is not None
+    assert places.are_distinct
     dense = torch.randn((5, 3), dtype=torch.float64, requires_grad=True)
-    filled = places.filled(torch.randn(12, dtype=torch.float64))
+    filled = Filled(places, torch.randn(12, dtype=torch.float64))
     assert torch.autograd.gradgradcheck(lambda h: filled.product(h.sin()), dense)
 
 
@@ -61,10 +61,11 @@ def test_both_entries_of_a_pair_have_its_gradient_in_a_symmetric_matrix() -> Non
     pairs = torch.triu_indices(6, 6, 1)[:, ::2]
     weights = torch.rand(pairs.shape[1], dtype=torch.float64, requires_grad=True)
     dense = torch.randn((6, 4), dtype=torch.float64, requires_grad=True)
-    places = Places.of_symmetric(*torch.cat([pairs, pairs.flip(0)], dim=1), 6)
+    rows, columns = torch.cat([pairs, pairs.flip(0)], dim=1)
+    places = Places.of(rows, columns, 6, symmetric=True)
 
     def product(weights: Tensor, dense: Tensor) -> Tensor:
-        return places.filled(weights.repeat(2)).product(dense)
+        return Filled(places, weights.repeat(2)).product(dense)
 
     assert torch.autograd.gradcheck(product, (weights, dense))
 
@@ -73,5 +74,5 @@ def test_both_entries_of_a_pair_have_its_gradient_in_a_symmetric_matrix() -> Non
 def test_a_place_that_is_given_twice_has_no_matrix(count: int) -> None:
     places = torch.tensor([[0, 1, 2], [1, 1, 0]])[:, :count]
     again = torch.cat([places, places[:, :1]], dim=1)
-    assert Places.of(*places, 3) is not None
-    assert Places.of(*again, 3) is None
+    assert Places.of(*places, 3).are_distinct
+    assert not Places.of(*again, 3).are_distinct

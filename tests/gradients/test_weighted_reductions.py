@@ -138,7 +138,7 @@ def weighted(module: nn.Module, x: Tensor, graph: PairGraph, weights: Tensor) ->
 
 def summed(module: nn.Module, x: Tensor, graph: PairGraph, weights: Tensor) -> Tensor:
     """The same where products take the place of sums."""
-    sums = SparseSums.of(module, len(x), x.device)
+    sums = SparseSums.of(module, x.device)
     assert sums is not None
     edges = EdgeLookup(graph.edge_index, len(x))
     with weighted_reductions(module, edges, graph.weights(weights), sums=sums):
@@ -221,7 +221,7 @@ def test_a_module_is_left_as_it_was() -> None:
     states = [{**vars(part)} for part in module.modules()]
     _, graph = small_graph()
     edges, weights = EdgeLookup(graph.edge_index, 7), graph.weights(graph.present.double())
-    sums = SparseSums.of(module, 7, weights.device)
+    sums = SparseSums.of(module, weights.device)
     with pytest.raises(ZeroDivisionError), weighted_reductions(module, edges, weights, sums=sums):
         raise ZeroDivisionError
     for part, state in zip(module.modules(), states, strict=True):
