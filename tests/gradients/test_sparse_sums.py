@@ -27,6 +27,7 @@ from torch_geometric.nn import (
 from grb_check.gradients.injected_rows import RowForm, injected_row_logits
 from grb_check.gradients.layer_calls import keeping_state
 from grb_check.gradients.sparse_sums import SparseSums, summed_logits
+from grb_check.gradients.victim import Victim
 
 
 class Layer(MessagePassing):
@@ -306,3 +307,35 @@ def test_nodes_that_are_not_there_are_the_modules_own_error() -> None:
     assert sums is not None
     with sums.used(), pytest.raises(IndexError, match="larger than 3"):
         layer(x, torch.tensor([[0, 4], [1, 2]]))
+
+
+def victim_of(module: nn.Module) -> Victim:
+    return Victim(adapter_of(module), 3)
+
+
+@pytest.mark.parametrize("kind", [*LAYERS])
+def test_searches_ask_the_same_model_in_products(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No message is made, also on other graphs than that of the trial."""
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, _ = community()
+    of_clean = edge_index[:, edge_index.max(0).values < num_nodes]
+    victim = victim_of(Two(LAYERS[kind]))
+    x = torch.randn((num_nodes + count, WIDTH), dtype=torch.float64, requires_grad=True)
+    searched = victim.for_searches(x[:num_nodes].detach(), of_clean)
+    assert searched is not victim
+    expected = victim(x, edge_index)
+    monkeypatch.setattr(MessagePassing, "aggregate", None)
+    compare(searched(x, edge_index), expected, x)
+
+
+@pytest.mark.parametrize("layer", [Remembering, GATConv])
+def test_searches_ask_a_model_itself_that_products_do_not_give(layer: type[nn.Module]) -> None:
+    torch.manual_seed(0)
+    num_nodes, _, edge_index, _ = community()
+    of_clean = edge_index[:, edge_index.max(0).values < num_nodes]
+    x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
+    victim = victim_of(Two(layer))
+    victim(x, of_clean)  # which it remembers
+    assert victim.for_searches(x, of_clean) is victim
