@@ -31,6 +31,7 @@ from grb_check.victims.receptive_field import is_patched
 Factors = Callable[[Tensor], Tensor]  # from edges [2, f] to their weights [f]
 MOST_MATRICES: Final = 8  # that are kept: one for each layer with edges of its own
 MOST_ENTRIES: Final = 20_000_000  # of all that are kept; one matrix may have more
+DTYPES: Final = (torch.float32, torch.float64)  # that torch's sampled product takes
 # Of PyG, which products would not call.
 HOOKS: Final = ("_propagate_forward_pre_", "_message_", "_aggregate_")
 
@@ -247,7 +248,7 @@ def _fit(edges: Any, x: Any, numbers: Any, size: Any) -> bool:
         and edges.layout is torch.strided
         and isinstance(x, Tensor)
         and x.dim() == 2
-        and x.is_floating_point()
+        and x.dtype in DTYPES
         and set(size or ()) <= {None, x.shape[0]}
         and (numbers is None or _of_edges(numbers, edges, x))
     )

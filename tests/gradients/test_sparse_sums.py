@@ -301,6 +301,16 @@ def test_products_inside_of_products_leave_a_layer_as_it_was() -> None:
     assert vars(layer) == before
 
 
+def test_other_dtypes_are_left_to_the_module() -> None:
+    _, _, edge_index, _ = community()
+    layer, x = SAGEConv(WIDTH, 3).bfloat16(), torch.randn(40, WIDTH).bfloat16()
+    sums = SparseSums.of(layer, x.device)
+    assert sums is not None
+    expected = layer(x, edge_index)
+    with sums.used():
+        assert torch.equal(layer(x, edge_index), expected)
+
+
 def test_nodes_that_are_not_there_are_the_modules_own_error() -> None:
     layer, x = SAGEConv(WIDTH, 3), torch.randn(4, WIDTH)
     sums = SparseSums.of(layer, x.device)
