@@ -117,13 +117,11 @@ class SparseSums:
         """
         with ExitStack() as stack:
             for layer, weight in self.layers.items():
+                if "propagate" in vars(layer):  # other products, which may have weights
+                    continue
                 use = _Use(layer, weight, factors, outside, layer.propagate)
-                nested = "propagate" in vars(layer)  # inside of other products
+                stack.callback(delattr, layer, "propagate")
                 layer.propagate = partial(self._propagate, use)
-                if nested:
-                    stack.callback(setattr, layer, "propagate", use.propagate)
-                else:
-                    stack.callback(delattr, layer, "propagate")
             yield
 
     def _propagate(self, use: _Use, edge_index: Any, size: Any = None, **given: Any) -> Tensor:

@@ -28,6 +28,7 @@ from grb_check.gradients.injected_rows import RowForm, injected_row_logits
 from grb_check.gradients.layer_calls import keeping_state
 from grb_check.gradients.sparse_sums import SparseSums, summed_logits
 from grb_check.gradients.victim import Victim
+from grb_check.victims.probed import Probed
 
 
 class Layer(MessagePassing):
@@ -338,6 +339,34 @@ def test_searches_ask_the_same_model_in_products(
     expected = victim(x, edge_index)
     monkeypatch.setattr(MessagePassing, "aggregate", None)
     compare(searched(x, edge_index), expected, x)
+
+
+@pytest.mark.parametrize("probe", [False, True], ids=["model", "encoder"])
+@pytest.mark.parametrize("kind", [*LAYERS])
+def test_searches_have_the_models_gradient_for_edges(kind: str, probe: bool) -> None:
+    """Of pairs that have weights, and of all pairs at once."""
+    torch.manual_seed(0)
+    num_nodes, _, edge_index, targets = community()
+    edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
+    module: nn.Module = Two(LAYERS[kind])
+    if probe:
+        numbers = torch.randn((3, 3), dtype=torch.float64)
+        module = Probed(adapter_of(module), numbers, torch.zeros(3, dtype=torch.float64))
+    victim = victim_of(module)
+    x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
+    pairs = torch.triu_indices(num_nodes, num_nodes, 1)[:, ::5]
+    weights = torch.rand(pairs.shape[1], dtype=torch.float64, requires_grad=True)
+    searched = victim.for_searches(x, edge_index)
+    assert searched is not victim
+    by_weights = [one.with_pairs(x, edge_index, pairs, targets) for one in (searched, victim)]
+    assert all(logits_of is not None for logits_of in by_weights)
+    compare(*(logits_of(weights) for logits_of in by_weights if logits_of is not None), weights)
+    ours, right = (
+        one.pair_gradients(x, edge_index, targets, torch.sum) for one in (searched, victim)
+    )
+    assert (ours is None) == (right is None)
+    if ours is not None and right is not None:
+        torch.testing.assert_close(ours.at(pairs), right.at(pairs))
 
 
 @pytest.mark.parametrize("layer", [Remembering, GATConv])
