@@ -110,19 +110,29 @@ class _Product(torch.autograd.Function):
         of_values = of_dense = None
         if ctx.needs_input_grad[0]:
             order = filled.places.order
-            sampled = _sampled(filled.matrix, gradient, dense)
-            of_values = torch.empty_like(sampled).index_copy_(0, order, sampled)
+            in_order = sampled(filled.matrix, gradient, dense)
+            of_values = torch.empty_like(in_order).index_copy_(0, order, in_order)
         if ctx.needs_input_grad[1]:
             of_dense = filled.transposed @ gradient
         return of_values, of_dense, None
 
 
-def _sampled(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Return float [e]: the entries of left @ right^T at the places of a sparse CSR matrix."""
-    if not left.is_cpu:
-        rows, columns, _ = entries(layout)
-        return (left[rows] * right[columns]).sum(1)
+def sampled(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Return float [e]: the entries of left @ right^T at the places of a sparse CSR matrix.
+
+    On the CPU by torch's own, which makes no row for each entry.
+    """
+    return _by_torch(layout, left, right) if left.is_cpu else by_rows(layout, left, right)
+
+
+def _by_torch(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
     padding = (0, -left.shape[1] % COLUMNS)
     left, right = F.pad(left, padding), F.pad(right, padding)
     result: Tensor = torch.sparse.sampled_addmm(layout, left, right.T, beta=0.0).values()
     return result
+
+
+def by_rows(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Return the same by the rows of both for each entry."""
+    rows, columns, _ = entries(layout)
+    return (left[rows] * right[columns]).sum(1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from grb_check.gradients.weighted_products import Filled, Places
+from grb_check.gradients.weighted_products import Filled, Places, by_rows, sampled
 
 
 def drawn(size: int, count: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -46,6 +46,14 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(
         strict=True,
     ):
         torch.testing.assert_close(ours, right)
+
+
+def test_both_ways_to_sample_a_product_are_the_same() -> None:
+    """The one without torch's own is for other devices than the CPU."""
+    places = Places.of(*drawn(7, 20, 0), 7)
+    left, right = torch.randn((2, 7, 5), dtype=torch.float64)
+    matrix = Filled(places, torch.ones(20, dtype=torch.float64)).matrix
+    torch.testing.assert_close(by_rows(matrix, left, right), sampled(matrix, left, right))
 
 
 def test_values_that_are_constant_leave_the_product_twice_differentiable() -> None:
