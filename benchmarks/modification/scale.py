@@ -6,7 +6,7 @@ The black-box attacks on their surrogate, or those on a model of PyG's layers (`
 from __future__ import annotations
 
 import argparse
-import resource
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -31,14 +31,7 @@ from benchmarks.modification.black_box import SEVEN
 from benchmarks.modification.victims import VICTIMS
 from benchmarks.processes import alone
 from benchmarks.rows import Row, markdown
-from benchmarks.victims import (
-    accuracy,
-    black_box_view,
-    load_dataset,
-    predicted,
-    raw_gcn,
-    trained,
-)
+from benchmarks.victims import accuracy, black_box_view, load_dataset, predicted, raw_gcn, trained
 from grb_check.attacks.registry import load_attack
 
 SURROGATE: Final = "surrogate"
@@ -79,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--edges", type=int, default=500_000)
     parser.add_argument("--attacks", nargs="+", default=SEVEN, help="names, with modifiers")
-    parser.add_argument("--epochs", type=int, default=20, help="of the surrogate's training")
+    parser.add_argument("--epochs", type=int, default=20, help="of the model's training")
     parser.add_argument("--threads", type=int, default=2, help="above 1, the cores must be idle")
     parser.add_argument("--victim", choices=[SURROGATE, *VICTIMS], default=SURROGATE)
     parser.add_argument("--home", type=Path, help="folder of the graph; default: temporary")
@@ -146,9 +139,9 @@ def measure(job: Job) -> Row:
     victim = load_weights(_make(job), dataset, job.weights, name=job.victim)
     known = black_box_view(dataset, predicted(dataset.graph, victim))
     limits, loaded = limits_of(dataset), peak_mib()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_stime
+    before = os.times().system
     run = run_attack(load_attack("modification", job.attack), known, limits, victim, 0)
-    system = resource.getrusage(resource.RUSAGE_SELF).ru_stime - before
+    system = os.times().system - before
     return {
         "num_nodes": dataset.num_nodes,
         "num_edges": dataset.num_edges,

@@ -42,7 +42,7 @@ from torch import Tensor, nn
 
 from grb_check.attacks.protocol import PairGradients
 from grb_check.gradients.normalisation import Normalisation
-from grb_check.gradients.weighted_products import Filled, Places
+from grb_check.gradients.weighted_products import SparsityPattern, WeightedMatrix
 from grb_check.victims.receptive_field import is_plain
 from grb_check.victims.sparse import csr_block, symmetric_product
 
@@ -292,7 +292,7 @@ def pair_logits(
     norm = model.normalisation
     every = torch.cat([pairs, pairs.flip(0), remaining], dim=1)
     rows, columns = norm.places(every, num_nodes)
-    places = Places.of(rows, columns, num_nodes, symmetric=True)
+    pattern = SparsityPattern.of(rows, columns, num_nodes, symmetric=True)
     fixed = x.new_ones(rows.numel() - 2 * pairs.shape[1])
     fixed[remaining.shape[1] :] = norm.loop  # of the diagonal, which comes last
     degrees = torch.bincount(remaining[0], minlength=num_nodes).to(x.dtype)
@@ -303,7 +303,7 @@ def pair_logits(
     def logits(weights: Tensor) -> Tensor:
         added = degrees.index_add(0, pairs[0], weights).index_add(0, pairs[1], weights)
         scale = norm.scale(added)[:, None]
-        matrix = Filled(places, torch.cat([weights, weights, fixed]))
+        matrix = WeightedMatrix(pattern, torch.cat([weights, weights, fixed]))
         h = start
         for stage in others:
             h = stage(scale * matrix.product(scale * h))

@@ -23,7 +23,7 @@ from torch_geometric.nn import MeanAggregation, MessagePassing, SumAggregation
 from grb_check.errors import ModelError
 from grb_check.gradients.layer_calls import OnRows, keeping_state, layers_of
 from grb_check.gradients.trial import NOISE, distance
-from grb_check.gradients.weighted_products import Filled, Places
+from grb_check.gradients.weighted_products import SparsityPattern, WeightedMatrix
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.receptive_field import is_patched
@@ -94,7 +94,7 @@ class SparseSums:
     """
 
     layers: Mapping[MessagePassing, str]
-    last: list[_Known] = field(default_factory=list)
+    last: list[_KnownEdges] = field(default_factory=list)
 
     @classmethod
     def of(cls, module: nn.Module, device: torch.device) -> SparseSums | None:
@@ -147,11 +147,11 @@ class SparseSums:
         ):
             return None
         known = self._known(edges, rows.shape[0])
-        if known is None or not known.places.are_distinct:
+        if known is None or not known.pattern.are_distinct:
             return None
-        return known.filled(use, numbers, rows).product(rows)
+        return known.matrix(use, numbers, rows).product(rows)
 
-    def _known(self, edges: Tensor, num_nodes: int) -> _Known | None:
+    def _known(self, edges: Tensor, num_nodes: int) -> _KnownEdges | None:
         """Return what is known of edges int64 [2, e], made once; None of nodes that are not."""
         for known in self.last:
             if known.num_nodes == num_nodes and torch.equal(known.edges, edges):
@@ -159,7 +159,7 @@ class SparseSums:
         if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < num_nodes:
             return None
         edges = edges.clone()
-        made = _Known(edges, Places.of(edges[1], edges[0], num_nodes))
+        made = _KnownEdges(edges, SparsityPattern.of(edges[1], edges[0], num_nodes))
         self.last.append(made)
         while len(self.last) > 1 and sum(known.size for known in self.last) > MOST_ENTRIES:
             del self.last[0]
@@ -258,34 +258,34 @@ def _of_edges(numbers: Any, edges: Tensor, x: Tensor) -> bool:
 
 
 @dataclass
-class _Known:
+class _KnownEdges:
     """Edges, as places of a matrix from senders to receivers.
 
     Attributes:
         edges: int64 [2, e].
-        places: of the matrix.
+        pattern: of the matrix.
         last: the last call, the numbers in it and their version, and the matrix.
     """
 
     edges: Tensor
-    places: Places
-    last: tuple[_Use, Tensor | None, int, Filled] | None = None
+    pattern: SparsityPattern
+    last: tuple[_Use, Tensor | None, int, WeightedMatrix] | None = None
 
     @property
     def num_nodes(self) -> int:
         """Rows of the matrix."""
-        return self.places.layout.shape[0]
+        return self.pattern.layout.shape[0]
 
     @property
     def size(self) -> int:
         """Number of edges."""
         return self.edges.shape[1]
 
-    def filled(self, use: _Use, numbers: Tensor | None, x: Tensor) -> Filled:
+    def matrix(self, use: _Use, numbers: Tensor | None, x: Tensor) -> WeightedMatrix:
         """Return the matrix for rows x; hops of a layer one after another share it."""
         version = 0 if numbers is None else numbers._version
         last = self.last
         if last is None or last[0] is not use or last[1] is not numbers or last[2] != version:
-            filled = Filled(self.places, use.values(self.edges, numbers, x))
-            self.last = last = use, numbers, version, filled
+            made = WeightedMatrix(self.pattern, use.values(self.edges, numbers, x))
+            self.last = last = use, numbers, version, made
         return last[3]

@@ -268,8 +268,8 @@ class Victim:
     def for_searches(self, x: Tensor, edge_index: Tensor) -> Victim:
         """Return the model with products in place of PyG's sums, which are faster.
 
-        The model itself, if it has no such sums, or if that is not the same on this graph. What it
-        is finally said to answer has to be asked of the model itself.
+        The model itself, if it has no such sums, or if the outputs on this graph differ. What is
+        reported of a perturbation is the answer of the model itself, not of this form.
         """
         if self.adapter.batch is not None:
             return self

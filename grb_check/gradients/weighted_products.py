@@ -20,11 +20,11 @@ from torch.nn import functional as F
 
 from grb_check.victims.sparse import csr_layout, entries, product, with_values
 
-COLUMNS: Final = 8  # torch's sampled product is many times slower for other numbers than multiples
+COLUMNS: Final = 8  # torch's sampled product is much slower for numbers that are no multiple
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class SparsityPattern:
     """Where the entries of a square matrix are.
 
     Attributes:
@@ -41,7 +41,9 @@ class Places:
     symmetric: bool
 
     @classmethod
-    def of(cls, rows: Tensor, columns: Tensor, size: int, *, symmetric: bool = False) -> Places:
+    def of(
+        cls, rows: Tensor, columns: Tensor, size: int, *, symmetric: bool = False
+    ) -> SparsityPattern:
         """Return the places int64 [e] of a matrix [size, size]."""
         return cls(rows, columns, *csr_layout(rows, columns, size), symmetric)
 
@@ -51,7 +53,7 @@ class Places:
         return self.order.numel() == self.rows.numel()
 
     @cached_property
-    def turned(self) -> tuple[Tensor, Tensor]:
+    def of_transpose(self) -> tuple[Tensor, Tensor]:
         """Layout and order of the transpose."""
         if self.symmetric:
             return self.layout, self.order
@@ -59,28 +61,28 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False)
-class Filled:
+class WeightedMatrix:
     """A matrix, to be multiplied with several times.
 
     Attributes:
-        places: of its entries.
+        pattern: of its entries.
         values: float [e], in the order in which the places were given; may require a gradient.
     """
 
-    places: Places
+    pattern: SparsityPattern
     values: Tensor
 
     @cached_property
     def matrix(self) -> Tensor:
         """Sparse CSR [n, n], without a gradient."""
-        return with_values(self.places.layout, self.values.detach()[self.places.order])
+        return with_values(self.pattern.layout, self.values.detach()[self.pattern.order])
 
     @cached_property
     def transposed(self) -> Tensor:
         """Sparse CSR [n, n], likewise."""
-        if self.places.symmetric:
+        if self.pattern.symmetric:
             return self.matrix
-        layout, order = self.places.turned
+        layout, order = self.pattern.of_transpose
         return with_values(layout, self.values.detach()[order])
 
     def product(self, dense: Tensor) -> Tensor:
@@ -98,41 +100,42 @@ class Filled:
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, dense: Tensor, filled: Filled) -> Tensor:
+    def forward(ctx: Any, values: Tensor, dense: Tensor, weighted: WeightedMatrix) -> Tensor:
         ctx.save_for_backward(dense)
-        ctx.filled = filled
-        return filled.matrix @ dense
+        ctx.weighted = weighted
+        return weighted.matrix @ dense
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        (dense,), filled = ctx.saved_tensors, ctx.filled
+        (dense,), weighted = ctx.saved_tensors, ctx.weighted
         of_values = of_dense = None
         if ctx.needs_input_grad[0]:
-            order = filled.places.order
-            in_order = sampled(filled.matrix, gradient, dense)
+            order = weighted.pattern.order
+            in_order = sampled_product(weighted.matrix, gradient, dense)
             of_values = torch.empty_like(in_order).index_copy_(0, order, in_order)
         if ctx.needs_input_grad[1]:
-            of_dense = filled.transposed @ gradient
+            of_dense = weighted.transposed @ gradient
         return of_values, of_dense, None
 
 
-def sampled(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def sampled_product(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Return float [e]: the entries of left @ right^T at the places of a sparse CSR matrix.
 
     On the CPU by torch's own, which makes no row for each entry.
     """
-    return _by_torch(layout, left, right) if left.is_cpu else by_rows(layout, left, right)
+    by = _sampled_by_torch if left.is_cpu else sampled_by_rows
+    return by(layout, left, right)
 
 
-def _by_torch(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def _sampled_by_torch(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
     padding = (0, -left.shape[1] % COLUMNS)
     left, right = F.pad(left, padding), F.pad(right, padding)
     result: Tensor = torch.sparse.sampled_addmm(layout, left, right.T, beta=0.0).values()
     return result
 
 
-def by_rows(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def sampled_by_rows(layout: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Return the same by the rows of both for each entry."""
     rows, columns, _ = entries(layout)
     return (left[rows] * right[columns]).sum(1)

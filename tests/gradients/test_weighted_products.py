@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from grb_check.gradients.weighted_products import Filled, Places, by_rows, sampled
+from grb_check.gradients.weighted_products import (
+    SparsityPattern,
+    WeightedMatrix,
+    sampled_by_rows,
+    sampled_product,
+)
 
 
 def drawn(size: int, count: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -29,8 +34,8 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(
 ) -> None:
     """For any number of columns, and matrices without an entry."""
     rows, others = drawn(size, round(share * size * size), seed)
-    places = Places.of(rows, others, size)
-    assert places.are_distinct
+    pattern = SparsityPattern.of(rows, others, size)
+    assert pattern.are_distinct
     generator = torch.Generator().manual_seed(seed)
     options = {"generator": generator, "dtype": torch.float64}
     values = torch.randn(rows.numel(), **options).requires_grad_()
@@ -38,7 +43,7 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(
     along = torch.randn((size, columns), **options)
     matrix = torch.zeros((size, size), dtype=torch.float64).index_put((rows, others), values)
     expected = matrix @ dense
-    actual = Filled(places, values).product(dense)
+    actual = WeightedMatrix(pattern, values).product(dense)
     torch.testing.assert_close(actual, expected)
     for ours, right in zip(
         torch.autograd.grad((actual * along).sum(), (values, dense)),
@@ -50,18 +55,20 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(
 
 def test_both_ways_to_sample_a_product_are_the_same() -> None:
     """The one without torch's own is for other devices than the CPU."""
-    places = Places.of(*drawn(7, 20, 0), 7)
+    pattern = SparsityPattern.of(*drawn(7, 20, 0), 7)
     left, right = torch.randn((2, 7, 5), dtype=torch.float64)
-    matrix = Filled(places, torch.ones(20, dtype=torch.float64)).matrix
-    torch.testing.assert_close(by_rows(matrix, left, right), sampled(matrix, left, right))
+    matrix = WeightedMatrix(pattern, torch.ones(20, dtype=torch.float64)).matrix
+    torch.testing.assert_close(
+        sampled_by_rows(matrix, left, right), sampled_product(matrix, left, right)
+    )
 
 
 def test_values_that_are_constant_leave_the_product_twice_differentiable() -> None:
     rows, others = drawn(5, 12, 0)
-    places = Places.of(rows, others, 5)
-    assert places.are_distinct
+    pattern = SparsityPattern.of(rows, others, 5)
+    assert pattern.are_distinct
     dense = torch.randn((5, 3), dtype=torch.float64, requires_grad=True)
-    filled = Filled(places, torch.randn(12, dtype=torch.float64))
+    filled = WeightedMatrix(pattern, torch.randn(12, dtype=torch.float64))
     assert torch.autograd.gradgradcheck(lambda h: filled.product(h.sin()), dense)
 
 
@@ -70,10 +77,10 @@ def test_both_entries_of_a_pair_have_its_gradient_in_a_symmetric_matrix() -> Non
     weights = torch.rand(pairs.shape[1], dtype=torch.float64, requires_grad=True)
     dense = torch.randn((6, 4), dtype=torch.float64, requires_grad=True)
     rows, columns = torch.cat([pairs, pairs.flip(0)], dim=1)
-    places = Places.of(rows, columns, 6, symmetric=True)
+    pattern = SparsityPattern.of(rows, columns, 6, symmetric=True)
 
     def product(weights: Tensor, dense: Tensor) -> Tensor:
-        return Filled(places, weights.repeat(2)).product(dense)
+        return WeightedMatrix(pattern, weights.repeat(2)).product(dense)
 
     assert torch.autograd.gradcheck(product, (weights, dense))
 
@@ -82,5 +89,5 @@ def test_both_entries_of_a_pair_have_its_gradient_in_a_symmetric_matrix() -> Non
 def test_a_place_that_is_given_twice_has_no_matrix(count: int) -> None:
     places = torch.tensor([[0, 1, 2], [1, 1, 0]])[:, :count]
     again = torch.cat([places, places[:, :1]], dim=1)
-    assert Places.of(*places, 3).are_distinct
-    assert not Places.of(*again, 3).are_distinct
+    assert SparsityPattern.of(*places, 3).are_distinct
+    assert not SparsityPattern.of(*again, 3).are_distinct

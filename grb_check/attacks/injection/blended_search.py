@@ -81,8 +81,9 @@ SHORT: Final = Pace(
     InjectionAgia(exchanges=20, link_step=0.15, feature_step=0.1, patience=1),
     InjectionPgd(patience=5),
 )
-# What is left of models that seem robust may be lost only after steps that gain nothing: with an
-# ascent of patience 5, R-GCN+AT keeps 3 to 8 points more (`--grb-difficulty=hard`).
+# Some models lose more only after steps that gain nothing: with a patience of 5 here, R-GCN+AT
+# keeps 3 to 8 points more (`pytest --grb-only --grb-model=grb_check.models:rgcn_at --grb-repeats=3
+# --grb-difficulty=hard --grb-attack=injection/pgd+white-box`).
 PATIENT: Final = replace(SHORT, ascent=InjectionPgd())
 LONG: Final = replace(PATIENT, exchange=InjectionAgia(exchanges=100, link_step=0.05, patience=1))
 
