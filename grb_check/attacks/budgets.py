@@ -39,12 +39,26 @@ EDGES_PER_NODE = 20
 def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) -> Threat:
     """Return the threat of a case, with the budgets that the name of its attack gives.
 
+    Where edges have types, evasion chooses those of new ones, unless targets are attacked one by
+    one.
+
     Poisoning where models learn on the graph of the training nodes alone: only edges between these
     may change, budgets are shares of that graph's edges, and no features change.
 
     Raises:
         UsageError: as `threat_for`.
     """
+    threat = _budgets_of(dataset, difficulty, scenario, attack)
+    given = dataset.given_edges
+    chooses = scenario != POISONING and threat.batch is None and threat.target_budgets is None
+    if not chooses or given is None or given.types is None:
+        return threat
+    types = given.types.leaving.shape[1]
+    parts = tuple(replace(part, edge_types=types) for part in threat.parts)
+    return replace(threat, edge_types=types, parts=parts)
+
+
+def _budgets_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) -> Threat:
     budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
     flips, gang = flips_of(scenario, attack), split_gang(attack)[1]
     kind: Scenario = INJECTION if source_of(scenario, attack)[0] == INJECTION else MODIFICATION

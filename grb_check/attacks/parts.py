@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from grb_check.attacks.threat import Perturbation, Threat, joined
+from grb_check.attacks.threat import Perturbation, Threat, chosen, joined
 
 
 def joined_parts(
@@ -54,13 +54,17 @@ def part_of(perturbation: Perturbation, threat: Threat, part: int, num_nodes: in
     """
     injected = perturbation.injected_graphs == part
     number = injected.cumsum(0) - 1  # of each injected node among those of this part
-    first, second = perturbation.injected_edges[:, injected[perturbation.injected_edges[0]]]
+    linked = injected[perturbation.injected_edges[0]]
+    first, second = perturbation.injected_edges[:, linked]
     new_ids = torch.cat([torch.arange(num_nodes), num_nodes + number])
     modified = torch.isin(perturbation.modified_nodes, threat.parts[part].targets.cpu())
+    flips = perturbation.of_target(part)
+    of_links = chosen(perturbation.added_types[perturbation.added_edges.shape[1] :], linked)
     return replace(
-        perturbation.of_target(part),
+        flips,
         injected_x=_rows([perturbation.injected_x[injected]]),
         injected_edges=torch.stack([number[first], new_ids[second]]),
         modified_nodes=perturbation.modified_nodes[modified],
         modified_x=_rows([perturbation.modified_x[modified]]),
+        added_types=torch.cat([flips.added_types, of_links]),
     )

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.scenarios import Scenario
-from grb_check.attacks.threat import Knowledge, Perturbation, Threat
+from grb_check.attacks.threat import BY_ENDS, Knowledge, Perturbation, Threat
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,8 +235,26 @@ class GraphModel(DifferentiableModel, Protocol):
         ...
 
 
+class TypedModel(DifferentiableModel, Protocol):
+    """A model that may see types of edges."""
+
+    def with_types(self, edge_index: Tensor, types: Tensor, num_nodes: int) -> TypedModel:
+        """Return the model for one attacked graph, in which new edges have these types.
+
+        Args:
+            edge_index: int64 [2, m], some of its new edges.
+            types: int64 [m].
+            num_nodes: of that graph.
+        """
+        ...
+
+
 def model_on(model: DifferentiableModel, graph: Data) -> DifferentiableModel:
-    """Return a model of graphs for a graph that `apply` returned, with nodes injected or not."""
+    """Return a model for a graph that `apply` returned: with nodes injected, or types chosen."""
+    if "new_types" in graph and (graph.new_types != BY_ENDS).any():
+        chosen = graph.new_types != BY_ENDS
+        ends, types = graph.edge_index[:, chosen], graph.new_types[chosen]
+        return cast(TypedModel, model).with_types(ends, types, graph.num_nodes)
     if "clean_nodes" not in graph:
         return model
     return cast(GraphModel, model).on_graphs(graph.batch, graph.clean_nodes)

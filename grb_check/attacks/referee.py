@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from grb_check.attacks.columns import ColumnLimits
 from grb_check.attacks.parts import part_of
 from grb_check.attacks.scenarios import INJECTION
-from grb_check.attacks.threat import TENSORS, Perturbation, Threat
+from grb_check.attacks.threat import BY_ENDS, TENSORS, Perturbation, Threat
 from grb_check.errors import BudgetError, count
 
 _PAIRS: Final = ("added_edges", "removed_edges", "injected_edges")
@@ -37,6 +37,7 @@ def verify(perturbation: Perturbation, graph: Data, threat: Threat) -> None:
         _verify_parts(perturbation, graph, threat)
         return
     _verify_scenario(perturbation, threat)
+    _verify_types(perturbation, threat)
     _verify_edge_changes(perturbation, graph, threat)
     _verify_injection(perturbation, num_nodes, threat)
     _verify_modified_nodes(perturbation, num_nodes, threat)
@@ -59,6 +60,7 @@ def _verify_parts(perturbation: Perturbation, graph: Data, threat: Threat) -> No
         if owners.numel() != size:
             raise BudgetError(f"{name}: {owners.numel()} for {count(size, what)}")
         _verify_ids(name, owners, len(threat.parts))
+    _verify_types(perturbation, threat)
     first, second = perturbation.injected_edges
     _verify_ids("injected_edges, first row", first, injected)
     _verify_ids("injected_edges, second row", second, num_nodes + injected)
@@ -114,6 +116,24 @@ def _verify_scenario(perturbation: Perturbation, threat: Threat) -> None:
     for name, size in forbidden.items():
         if size:
             raise BudgetError(f"{name}: {size} in a threat of {threat.scenario}, allowed 0")
+
+
+def _verify_types(perturbation: Perturbation, threat: Threat) -> None:
+    """Check the types of new edges, if any are chosen."""
+    types = perturbation.added_types
+    if not types.numel():
+        return
+    if not threat.edge_types:
+        raise BudgetError(f"added_types: {types.numel()} where no types are chosen, allowed 0")
+    new = perturbation.added_edges.shape[1] + perturbation.injected_edges.shape[1]
+    if types.numel() != new:
+        raise BudgetError(f"added_types: {types.numel()} for {count(new, 'new edge')}")
+    lowest, highest = int(types.min()), int(types.max())
+    if lowest < BY_ENDS or highest >= threat.edge_types:
+        raise BudgetError(
+            f"added_types: from {lowest} to {highest}, allowed are {BY_ENDS} to "
+            f"{threat.edge_types - 1}"
+        )
 
 
 def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat) -> None:

@@ -15,7 +15,8 @@ from grb_check.attacks.columns import ColumnLimits
 from grb_check.attacks.scenarios import Evasion
 
 Knowledge = Literal["black-box", "white-box"]
-SELDOM: Final = ("flip_targets", "injected_graphs")
+SELDOM: Final = ("flip_targets", "injected_graphs", "added_types")
+BY_ENDS: Final = -1  # in `added_types`: the type that is commonest at the ends of the edge
 
 
 def _no_pairs() -> Tensor:
@@ -59,6 +60,8 @@ class Threat:
         ends: int64 [m], nodes that the attacker owns: each changed edge has one of them, and each
             edge of an injected node goes to one, or to another injected node. None if any edge may
             change.
+        edge_types: number of types that a new edge may have, 0 .. edge_types - 1; 0 if an attack
+            chooses no types.
         parts: threats that are carried out apart, each on a graph with its changes alone; their
             targets, in order, are all targets, each of which is in one part, and budgets of the
             whole are the sums of theirs. Empty for one graph.
@@ -83,6 +86,7 @@ class Threat:
     node_budgets: Tensor | None = None
     one_hot: bool = False
     ends: Tensor | None = None
+    edge_types: int = 0
     parts: tuple[Threat, ...] = ()
 
     def __post_init__(self) -> None:
@@ -139,6 +143,8 @@ class Perturbation:
             is flipped for. Empty if all targets are attacked together.
         injected_graphs: int64 [n], in a set of graphs: the graph that each injected node belongs
             to; in a threat in parts, the part. Empty in a single graph.
+        added_types: int64 [a + e], of data whose edges have types: the type of each added and then
+            of each injected edge, or `BY_ENDS`. Empty if all are `BY_ENDS`.
         notes: notes to report, such as a reason for unused budget.
     """
 
@@ -150,13 +156,14 @@ class Perturbation:
     modified_x: Tensor = field(default_factory=_no_rows)
     flip_targets: Tensor = field(default_factory=_no_nodes)
     injected_graphs: Tensor = field(default_factory=_no_nodes)
+    added_types: Tensor = field(default_factory=_no_nodes)
     notes: tuple[str, ...] = ()
 
     def named_tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name, as they are written to files and digested.
 
-        Without those of `SELDOM` that are empty, as they are unless targets are attacked one by one
-        or nodes are injected into a set of graphs.
+        Without those of `SELDOM` that are empty, as they are unless targets are attacked one by
+        one, nodes are injected into a set of graphs, or types of edges are chosen.
         """
         return {
             name: getattr(self, name)
@@ -168,6 +175,14 @@ class Perturbation:
         """Return the tensors of `named_tensors`, in the order of the fields."""
         return list(self.named_tensors().values())
 
+    def types_of_new(self) -> tuple[Tensor, Tensor]:
+        """Return the type of each added and of each injected edge, int64 [a] and [e]."""
+        sizes = [self.added_edges.shape[1], self.injected_edges.shape[1]]
+        types = self.added_types
+        if not types.numel():
+            types = torch.full((sum(sizes),), BY_ENDS)
+        return types[: sizes[0]], types[sizes[0] :]
+
     def of_target(self, target: int) -> Perturbation:
         """Return the flips made for the target with this index; for a part see `parts.part_of`."""
         selected = self.flip_targets == target
@@ -175,7 +190,13 @@ class Perturbation:
         return Perturbation(
             added_edges=self.added_edges[:, selected[:added]],
             removed_edges=self.removed_edges[:, selected[added:]],
+            added_types=chosen(self.added_types[:added], selected[:added]),
         )
+
+
+def chosen(types: Tensor, which: Tensor) -> Tensor:
+    """Return the types of some new edges, bool [m], of types int64 [m]; none if there are none."""
+    return types[which] if types.numel() else types
 
 
 TENSORS: Final = tuple(
@@ -210,8 +231,17 @@ def joined(parts: Sequence[Perturbation], notes: tuple[str, ...] = ()) -> Pertur
         flip_targets=torch.cat([owners.repeat_interleave(number) for number in counts])
         if parts
         else _no_nodes(),
+        added_types=_joined_types(parts),
         notes=notes,
     )
+
+
+def _joined_types(parts: Sequence[Perturbation]) -> Tensor:
+    """The types of the added and then of the injected edges of all parts, or none."""
+    if not any(part.added_types.numel() for part in parts):
+        return _no_nodes()
+    sides = [part.types_of_new() for part in parts]
+    return torch.cat([*(added for added, _ in sides), *(links for _, links in sides)])
 
 
 def changes_used(threat: Threat, perturbation: Perturbation) -> int:
@@ -237,7 +267,8 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     Returns:
         `Data` on the device of `graph`: `x` [N + n, d], `y` [N + n] (-1 for injected nodes) and
         `edge_index` [2, .] with both directions of each edge: first the original edges that are
-        kept, in their order, then the added ones, then those of the injected nodes.
+        kept, in their order, then the added ones, then those of the injected nodes. If types of
+        new edges are chosen, `new_types` int64 [.] has that of each edge, `BY_ENDS` for all others.
 
         Of graphs side by side, `y` [G] stays as it is, and `batch` tells the graph of each node.
         As in every PyG batch, nodes and edges of a graph are contiguous, which models may rely on:
@@ -269,7 +300,13 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
         return _in_order(x, edge_index, graph, perturbation)
 
     unknown = graph.y.new_full((perturbation.injected_x.shape[0],), -1)
-    return Data(x=x, edge_index=edge_index, y=torch.cat([graph.y, unknown]))
+    result = Data(x=x, edge_index=edge_index, y=torch.cat([graph.y, unknown]))
+    if perturbation.added_types.numel():
+        of_added, of_links = perturbation.types_of_new()
+        old = of_added.new_full((remaining.shape[1],), BY_ENDS)
+        of_new = [of_added, of_added, of_links, of_links]
+        result.new_types = torch.cat([old, *of_new]).to(device)
+    return result
 
 
 def _in_order(x: Tensor, edge_index: Tensor, graph: Data, perturbation: Perturbation) -> Data:

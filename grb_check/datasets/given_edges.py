@@ -29,27 +29,60 @@ class TypesAtNodes:
     Attributes:
         leaving: int64 [num_nodes + 1, types]; the last row, of injected nodes, is 0.
         entering: likewise.
+        wanted: int64 [num_nodes + 1], the type that an attack chooses for new edges at each node;
+            negative for none, as for injected nodes. None if it chooses none.
     """
 
     leaving: Tensor
     entering: Tensor
+    wanted: Tensor | None = None
 
     @property
     def commonest(self) -> int:
         """The commonest of all edges."""
-        return int(self.leaving.sum(dim=0).argmax())
+        return self.by_frequency[0]
+
+    @property
+    def by_frequency(self) -> list[int]:
+        """The types that edges have, the commonest first."""
+        numbers = self.leaving.sum(dim=0)
+        order = numbers.argsort(descending=True, stable=True).tolist()
+        return [kind for kind in order if numbers[kind]]
 
     def of_new(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Return the commonest type among edges that leave a source and that enter its target.
 
-        Where there is none, the commonest of all edges.
+        Where there is none, the commonest of all edges; where one is wanted, that.
 
         Args:
             sources: int64 [f], nodes of the data or `INJECTED`.
             targets: likewise.
         """
         counts = self.leaving[sources] + self.entering[targets]
-        return torch.where(counts.sum(dim=1) > 0, counts.argmax(dim=1), self.commonest)
+        usual = torch.where(counts.sum(dim=1) > 0, counts.argmax(dim=1), self.commonest)
+        if self.wanted is None:
+            return usual
+        wanted = types_at(self.wanted, sources, targets)
+        return torch.where(wanted >= 0, wanted, usual)
+
+    def to(self, device: torch.device) -> TypesAtNodes:
+        """Return the same on a device."""
+        wanted = None if self.wanted is None else self.wanted.to(device)
+        return TypesAtNodes(self.leaving.to(device), self.entering.to(device), wanted)
+
+
+def types_at(wanted: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Return the types wanted at the ends of edges, the same in both directions; negative for none.
+
+    Where both ends want one, that of the smaller node.
+
+    Args:
+        wanted: int64 [num_nodes + 1].
+        first: int64 [f], nodes of the data or `INJECTED`.
+        second: likewise.
+    """
+    low, high = wanted[torch.minimum(first, second)], wanted[torch.maximum(first, second)]
+    return torch.where(low >= 0, low, high)
 
 
 def types_at_nodes(edge_index: Tensor, types: Tensor, num_nodes: int) -> TypesAtNodes:
@@ -135,6 +168,33 @@ class FixedEdges:
 
 
 @dataclass(frozen=True, eq=False)
+class ChosenTypes:
+    """Types of some edges of a graph, which are not those that follow from their ends.
+
+    Attributes:
+        codes: int64 [m], row * num_nodes + column, rising.
+        types: int64 [m].
+        num_nodes: of the graph.
+    """
+
+    codes: Tensor
+    types: Tensor
+    num_nodes: int
+
+    @classmethod
+    def of(cls, edge_index: Tensor, types: Tensor, num_nodes: int) -> ChosenTypes:
+        """Return those of edges int64 [2, m], of which there are some."""
+        codes, order = (edge_index[0] * num_nodes + edge_index[1]).sort()
+        return cls(codes, types[order], num_nodes)
+
+    def instead(self, types: Tensor, edge_index: Tensor) -> Tensor:
+        """Return types int64 [f] of edges int64 [2, f], with the chosen ones where there are."""
+        codes = edge_index[0] * self.num_nodes + edge_index[1]
+        places = torch.searchsorted(self.codes, codes).clamp(max=self.codes.numel() - 1)
+        return torch.where(self.codes[places] == codes, self.types[places], types)
+
+
+@dataclass(frozen=True, eq=False)
 class GivenEdges:
     """The edges of a graph, or of a union of graphs, as they were given.
 
@@ -149,6 +209,7 @@ class GivenEdges:
             a model is tried, is not of the data: all of its edges are new.
         types: for the types of new edges; None if edges have no type, or new ones are of one type.
         fixed: edges of other types than the one that attacks change; None if they change any.
+        chosen: types of new edges of one attacked graph; None if all follow from `types`.
     """
 
     codes: Tensor
@@ -158,6 +219,7 @@ class GivenEdges:
     nodes: Tensor
     types: TypesAtNodes | None = None
     fixed: FixedEdges | None = None
+    chosen: ChosenTypes | None = None
 
     @cached_property
     def one_each(self) -> bool:
@@ -205,7 +267,28 @@ class GivenEdges:
         known = self._nodes(int(nodes.max()) + 1 if nodes.numel() else 0)
         nodes = nodes.to(known.device)  # a view may still lie elsewhere
         present = torch.where(nodes < 0, INJECTED, known[nodes])
-        return replace(self, nodes=present)
+        return replace(self, nodes=present, chosen=None)
+
+    def with_types_at(self, wanted: Tensor) -> GivenEdges:
+        """Return the same, of which new edges at nodes have the types wanted there, int64 [N].
+
+        Raises:
+            ValueError: its edges have no types, or new ones are of one type.
+        """
+        if self.types is None:
+            raise ValueError("types of new edges cannot be chosen: edges have none, or are of one")
+        wanted = torch.cat([wanted, wanted.new_full((1,), -1)]).to(self.types.leaving.device)
+        return replace(self, types=replace(self.types, wanted=wanted))
+
+    def with_types(self, edge_index: Tensor, types: Tensor, num_nodes: int) -> GivenEdges:
+        """Return the same for one attacked graph, with the types of some of its new edges.
+
+        Args:
+            edge_index: int64 [2, m], new edges of the attacked graph.
+            types: int64 [m].
+            num_nodes: of that graph.
+        """
+        return replace(self, chosen=ChosenTypes.of(edge_index, types, num_nodes))
 
     def with_new_of(self, nodes: Tensor) -> GivenEdges:
         """Return the same with attributes of new edges that follow from those of some nodes alone.
@@ -247,6 +330,8 @@ class GivenEdges:
         if given.types is not None:
             new = positions == given.starts[-2]
             attributes["edge_type"][new] = given.types.of_new(*nodes[ends[:, new]])
+        if given.chosen is not None and given.chosen.num_nodes == num_nodes:
+            attributes["edge_type"] = given.chosen.instead(attributes["edge_type"], ends)
         if given.fixed is None:
             return SeenEdges(ends, attributes, sources)
         return _with_fixed(ends, attributes, sources, given.fixed.among(nodes, given.num_nodes))
@@ -275,9 +360,12 @@ class GivenEdges:
         """Return the same on a device."""
         if self.codes.device == device:
             return self
-        types = self.types
+        types, chosen = self.types, self.chosen
         if types is not None:
-            types = TypesAtNodes(types.leaving.to(device), types.entering.to(device))
+            types = types.to(device)
+        if chosen is not None:
+            ends = chosen.codes.to(device), chosen.types.to(device)
+            chosen = ChosenTypes(*ends, chosen.num_nodes)
         return GivenEdges(
             self.codes.to(device),
             self.starts.to(device),
@@ -286,6 +374,7 @@ class GivenEdges:
             self.nodes.to(device),
             types,
             None if self.fixed is None else self.fixed.to(device),
+            chosen,
         )
 
 

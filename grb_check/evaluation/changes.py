@@ -98,7 +98,8 @@ def _of_edges(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
     advice = ""
     if given.types is not None and isinstance(dataset, Dataset):
         advice = (
-            f"; #type{given.types.commonest} behind the dataset changes edges of that type alone"
+            f"; white-box attacks choose it, but not on single targets; "
+            f"#type{given.types.commonest} behind the dataset changes edges of that type alone"
         )
     result = [f"edges as given ({edges_of_attacks(given)}{advice})"]
     if adapter is not None:

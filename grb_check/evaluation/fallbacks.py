@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import torch
-from torch import Tensor
 
 from grb_check.attacks.injection.blended_search import (
     improve_injections,
@@ -21,12 +20,12 @@ from grb_check.attacks.modification.shared.flip_sweeps import Question
 from grb_check.attacks.modification.shared.removable import room_beside
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
-from grb_check.attacks.protocol import Attack, DifferentiableModel, model_on
+from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.query_search import ExchangedParts, GraphFlips, GraphInjections, search
 from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.scenarios import INJECTION, MODIFICATION
-from grb_check.attacks.threat import Perturbation, apply
+from grb_check.attacks.threat import Perturbation
 from grb_check.attacks.user_attacks import UserAttack
 from grb_check.cases.attack_pairs import on_graphs
 from grb_check.datasets.dataset import digest
@@ -35,6 +34,7 @@ from grb_check.evaluation.fewer_flips import fewer_flips, with_note
 from grb_check.evaluation.imitation import imitation
 from grb_check.evaluation.open_gradients import without_steps
 from grb_check.evaluation.perturbations import on_surrogates, seed_of, white_box_view
+from grb_check.evaluation.scores import answers_after
 from grb_check.evaluation.store_keys import describe_threat, starts_from_blends
 from grb_check.evaluation.surrogates import kinds_on
 from grb_check.evaluation.trained_model import TrainedModel
@@ -325,7 +325,7 @@ def _recombined(trial: Trial, model: TrainedModel, starts: Sequence[Perturbation
             starts or random or [Perturbation()],
             random,
             clean,
-            margins=lambda perturbation: margins_of(*_answers(trial, model, perturbation)),
+            margins=lambda perturbation: margins_of(*answers_after(trial, model, perturbation)),
             generator=generator,
         )
         return search(graph_injections)
@@ -334,7 +334,7 @@ def _recombined(trial: Trial, model: TrainedModel, starts: Sequence[Perturbation
             [*starts, *random, Perturbation()],
             clean,
             trial.threat.edge_budgets,
-            margins=lambda perturbation: margins_of(*_answers(trial, model, perturbation)),
+            margins=lambda perturbation: margins_of(*answers_after(trial, model, perturbation)),
             isolate=getattr(trial.attack, "isolate", True),
             generator=generator,
         )
@@ -397,21 +397,9 @@ def _plain(attack: Attack) -> Attack:
 
 def _score(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> tuple[float, ...]:
     """Number of targets that stay right, and minus the mean margin by which others are lost."""
-    logits, labels = _answers(trial, model, perturbation)
+    logits, labels = answers_after(trial, model, perturbation)
     right = int((logits.argmax(dim=1) == labels).sum())
     return right, -float(tanh_margin(logits, labels))
-
-
-def _answers(
-    trial: Trial, model: TrainedModel, perturbation: Perturbation
-) -> tuple[Tensor, Tensor]:
-    """Logits [t, c] of the targets on the attacked graph, and their labels [t]."""
-    clean = trial.harness.dataset.graph
-    targets = trial.threat.targets.to(clean.x.device)
-    attacked = apply(clean, perturbation)
-    with isolated_randomness(trial.seed), torch.no_grad():
-        logits = model_on(model.victim, attacked)(attacked.x, attacked.edge_index)[targets]
-    return logits, clean.y[targets]
 
 
 def _is_allowed(trial: Trial, perturbation: Perturbation) -> bool:

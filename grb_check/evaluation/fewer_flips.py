@@ -49,6 +49,7 @@ def _each(nth: int, perturbation: Perturbation) -> Perturbation:
         perturbation,
         added_edges=perturbation.added_edges[:, ::nth],
         removed_edges=perturbation.removed_edges[:, ::nth],
+        added_types=perturbation.added_types[::nth],
     )
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.protocol import model_on
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import Ranking
 from grb_check.datasets.dataset import Dataset
@@ -48,4 +49,4 @@ def ranking(targets: Tensor, others: Tensor) -> Ranking:
 def _scores(model: TrainedModel, graph: Data, seed: int, recall: Recall) -> Tensor:
     """Scores of all nodes for the class, float [N], on the CPU."""
     with isolated_randomness(seed), torch.no_grad():
-        return recall.scores(model.victim(graph.x, graph.edge_index)).cpu()
+        return recall.scores(model_on(model.victim, graph)(graph.x, graph.edge_index)).cpu()

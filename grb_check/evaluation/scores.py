@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from grb_check.attacks.threat import Perturbation
+from grb_check.attacks.protocol import model_on
+from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import Scores
 from grb_check.cases.target_weights import right_share
 from grb_check.evaluation.after_attack import predicted_after, predicted_if_poisoned
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
+from grb_check.user_code.randomness import isolated_randomness
 
 Right: TypeAlias = NDArray[np.bool_]
 
@@ -29,6 +32,21 @@ def right_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -
     if trial.poisons:
         return _right(trial, predicted_if_poisoned(model, dataset, threat.targets, perturbation))
     return _right(trial, predicted_after(model, dataset.graph, perturbation, threat, trial.seed))
+
+
+def answers_after(
+    trial: Trial, model: TrainedModel, perturbation: Perturbation
+) -> tuple[Tensor, Tensor]:
+    """Logits [t, c] of the targets on the attacked graph, and their labels [t].
+
+    Of one attacked graph: not of targets that are attacked one by one.
+    """
+    clean = trial.harness.dataset.graph
+    targets = trial.threat.targets.to(clean.x.device)
+    attacked = apply(clean, perturbation)
+    with isolated_randomness(trial.seed), torch.no_grad():
+        logits = model_on(model.victim, attacked)(attacked.x, attacked.edge_index)[targets]
+    return logits, clean.y[targets]
 
 
 def scores_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> Scores:

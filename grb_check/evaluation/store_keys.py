@@ -164,6 +164,8 @@ def describe_threat(threat: Threat) -> str:
         sizes += f" local {digest([threat.local_budgets])}"
     if threat.target_budgets is not None:
         sizes += f" of each target {digest([threat.targets, threat.target_budgets])}"
+    if threat.edge_types:
+        sizes += f" {threat.edge_types} types of new edges"
     if threat.ends is not None:
         sizes += f" at the ends {digest([threat.ends])}"
     if threat.parts:

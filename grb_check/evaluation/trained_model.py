@@ -35,6 +35,9 @@ class TrainedModel:
             starts; the same for all attacks.
         kept: what `fallbacks.kept` found, by threat, likewise.
         opened: the same model without what stops its gradients, see `open_gradients`, if any.
+        new_types: int64 [num_nodes], of new edges at each node, where these are not the commonest
+            there, see `edge_types`.
+        of_types: the same model with such types, by their bytes.
     """
 
     def __init__(
@@ -57,6 +60,8 @@ class TrainedModel:
         self.blended: dict[tuple[str, ...], Perturbation | None] = {}
         self.kept: dict[tuple[str, ...], list[Perturbation]] = {}
         self.opened: TrainedModel | None = None
+        self.new_types: Tensor | None = None
+        self.of_types: dict[bytes, TrainedModel] = {}
         self._faster: tuple[AnyVictim, AnyVictim] | None = None
 
     def for_searches(self, graph: Data) -> AnyVictim:

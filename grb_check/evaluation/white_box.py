@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from grb_check.attacks.names import NOT_EXCHANGED, without_budgets
 from grb_check.attacks.scenarios import INJECTION
@@ -20,6 +20,7 @@ from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation.attempts import Attempt, Attempts
 from grb_check.evaluation.diagnostics import TRANSFER, stronger
+from grb_check.evaluation.edge_types import of_each_type, of_worst_types, typed, words_of
 from grb_check.evaluation.fallbacks import (
     SEARCH,
     Grounds,
@@ -67,8 +68,8 @@ def white_box(
     """
     transferred = transferred_variant(trial)
     shown = random_ones(trial)[:1] if transferred is None else [transferred[0]]
-    attacked = followed(trial, victim, shown, kind_of(trial, shown))
-    perturbations, reason = _adaptive(trial, attacked)
+    model = followed(trial, victim, shown, kind_of(trial, shown))
+    attacked, (perturbations, reason, _) = _weakest(trial, model)
     adaptive = perturbations[0] if perturbations else None
     doubts = gradient_doubts(trial, attacked, perturbations, transferred)
     attempts = _attempts(trial, attacked, adaptive, transferred)
@@ -83,6 +84,7 @@ def white_box(
             **attempts,
             **_searched(trial, attacked, adaptive, transferred, grounds),
         }
+    attempts = {name: typed(attempt, attacked) for name, attempt in attempts.items()}
     method = _strongest(trial, attempts)
     chosen = attempts[method]
     methods = tuple(attempt for attempt in attempts if attempt != "transferred")
@@ -97,18 +99,60 @@ def white_box(
         methods=methods,
         notes=(
             *_notes(trial, attempts, method, reason, perturbations),
-            *[f"{without_budgets(trial.case.attack)}: {OPENED}"] * (attacked is not victim),
+            *[f"{without_budgets(trial.case.attack)}: {OPENED}"] * (model is not victim),
+            *_types_note(trial, chosen.perturbation),
         ),
         diagnostics=(*doubts, *other_findings(trial, victim, attempts)),
         left_by={name: left(trial, attempt.right) for name, attempt in attempts.items()},
     )
 
 
-def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], str]:
+class _Adaptive(NamedTuple):
+    """What an attack on the model itself made.
+
+    Attributes:
+        perturbations: the strongest first; none if there is no gradient to follow ...
+        reason: ... and why.
+        left: share of the targets that the first leaves right; 1 if there is none.
+    """
+
+    perturbations: list[Perturbation]
+    reason: str
+    left: float
+
+
+def _weakest(trial: Trial, model: TrainedModel) -> tuple[TrainedModel, _Adaptive]:
+    """The model with the types of new edges under which the attack leaves least, and the attack.
+
+    See `edge_types`. The model itself, if types are not chosen, or if nothing is left of it.
+    """
+    tried = [(model, _adaptive(trial, model))]
+
+    def least() -> tuple[TrainedModel, _Adaptive]:
+        return min(tried, key=lambda one: one[1].left)
+
+    for of_type in of_each_type(trial, model):
+        if least()[1].left:
+            tried.append((of_type, _adaptive(trial, of_type)))
+    if least()[1].left:
+        ranked = sorted(tried[1:], key=lambda one: one[1].left)
+        found = [(one, made.perturbations[0]) for one, made in ranked if made.perturbations]
+        of_worst = of_worst_types(trial, model, found)
+        if of_worst is not None:
+            tried.append((of_worst, _adaptive(trial, of_worst)))
+    return least()
+
+
+def _types_note(trial: Trial, perturbation: Perturbation) -> list[str]:
+    words = words_of(perturbation)
+    return [f"{without_budgets(trial.case.attack)}: {words}"] if words else []
+
+
+def _adaptive(trial: Trial, model: TrainedModel) -> _Adaptive:
     """The attack on the model itself, and from blends: the stronger first.
 
     The blends come first, which all attacks of the same threat share: if they leave nothing, there
-    is nothing to attack. None of them, and the reason, if there is no gradient to follow.
+    is nothing to attack.
     """
     tried: list[tuple[float, Perturbation]] = []
     reason = ""
@@ -126,7 +170,8 @@ def _adaptive(trial: Trial, model: TrainedModel) -> tuple[list[Perturbation], st
             share = left(trial, right_after(trial, model, perturbation))
             tried.insert(0, (share, perturbation))  # of equals the attack itself comes first
     tried.sort(key=lambda made: made[0])
-    return [perturbation for _, perturbation in tried], "" if tried else reason
+    made = [perturbation for _, perturbation in tried]
+    return _Adaptive(made, "" if made else reason, tried[0][0] if tried else 1.0)
 
 
 def _itself(trial: Trial, model: TrainedModel) -> Perturbation:
@@ -210,7 +255,7 @@ def _notes(
     others = [
         perturbation
         for perturbation in perturbations
-        if perturbation is not attempts[method].perturbation
+        if perturbation.notes != attempts[method].perturbation.notes
     ]
     notes = [
         note for perturbation in others for note in perturbation.notes if NOT_EXCHANGED in note
@@ -264,7 +309,7 @@ def _attack_reference(
     before, no_graph = right_before(trial, reference), kind == NO_GRAPH
     if no_graph and trial.threat.scenario == INJECTION:
         return before, before
-    perturbations = _adaptive(trial, reference)[0] if "adaptive" in methods else []
+    perturbations = _adaptive(trial, reference).perturbations if "adaptive" in methods else []
     adaptive = perturbations[0] if perturbations else None
     attempts = _attempts(trial, reference, adaptive, transferred)
     if not no_graph and (adaptive is None or "score-based" in methods):

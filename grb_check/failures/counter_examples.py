@@ -227,8 +227,12 @@ def _part(whole: Perturbation, units: Sequence[Unit], num_nodes: int) -> Perturb
         ).long()
 
     rows = places("features")
+    of_added, of_links = whole.types_of_new()
     part = replace(
         whole,
+        added_types=torch.cat([of_added[places("added")], of_links[places("link")]])
+        if whole.added_types.numel()
+        else whole.added_types,
         added_edges=whole.added_edges[:, places("added")],
         removed_edges=whole.removed_edges[:, places("removed")],
         injected_edges=whole.injected_edges[:, places("link")],

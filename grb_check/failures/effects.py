@@ -117,7 +117,8 @@ def _of_features(
     targets = replay.targets.to(nodes.device)
     for graph in (replay.graph, attacked):
         x = graph.x.clone().requires_grad_()
-        value = objective(replay.model.victim(x, graph.edge_index)[targets])
+        logits = model_on(replay.model.victim, graph)(x, graph.edge_index)
+        value = objective(logits[targets])
         (gradient,) = torch.autograd.grad(value, x)
         total += (gradient[nodes] * change).sum(1).cpu()
     return total.nan_to_num()

@@ -15,6 +15,7 @@ from grb_check.attacks.protocol import (
     FlipTrials,
     GraphModel,
     PairGradients,
+    TypedModel,
     members,
 )
 from grb_check.gradients.victim import Victim
@@ -60,6 +61,16 @@ class Rescaled:
         """See `Victim.on_graphs`."""
         inner = cast(GraphModel, self.inner).on_graphs(batch, nodes)
         return Rescaled(inner, self.units)
+
+    def with_types(self, edge_index: Tensor, types: Tensor, num_nodes: int) -> Rescaled:
+        """See `protocol.TypedModel`."""
+        inner = cast(TypedModel, self.inner).with_types(edge_index, types, num_nodes)
+        return Rescaled(inner, self.units)
+
+    def with_types_at(self, wanted: Tensor) -> Rescaled | None:
+        """See `Victim.with_types_at`."""
+        inner = _victim(self.inner).with_types_at(wanted)
+        return None if inner is None else Rescaled(inner, self.units)
 
     def with_injected(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor

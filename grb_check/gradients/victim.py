@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from grb_check.attacks.protocol import ExactTrials, FlipTrials, PairGradients
+from grb_check.datasets.given_edges import GivenEdges
 from grb_check.errors import GradientError
 from grb_check.gradients.alternating import (
     Alternating,
@@ -102,6 +103,33 @@ class Victim:
             self,
             adapter=on_given_edges(replace(self.adapter, batch=batch), given),
             layer_factors=self.layer_factors.copy(),
+        )
+
+    def with_types_at(self, wanted: Tensor) -> Victim | None:
+        """Return the model where new edges at nodes have the types wanted there, int64 [N].
+
+        None if its edges have no types, or if it does not take them.
+        """
+        inner = user_adapter(self.adapter)
+        known = inner.given_edges
+        if known is None or known.types is None or not inner.convention.takes("edge_type"):
+            return None
+        return self._on_edges(known.with_types_at(wanted))
+
+    def with_types(self, edge_index: Tensor, types: Tensor, num_nodes: int) -> Victim:
+        """See `protocol.TypedModel`."""
+        known = user_adapter(self.adapter).given_edges
+        if known is None:
+            return self
+        return self._on_edges(known.with_types(edge_index, types, num_nodes))
+
+    def _on_edges(self, given: GivenEdges) -> Victim:
+        # Forms that passed a trial may do so with other types, too, but are of these.
+        return replace(
+            self,
+            adapter=on_given_edges(self.adapter, given),
+            layer_factors=LayerFactors(),
+            row_form=RowForm(),
         )
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:

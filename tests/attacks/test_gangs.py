@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from alternating import gcn_of, victim_of
@@ -18,7 +20,7 @@ from grb_check.attacks.names import MOST_GANGS, Gang
 from grb_check.attacks.parts import joined_parts, part_of
 from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import canonical_name
-from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.attacks.threat import BY_ENDS, Perturbation, Threat
 from grb_check.errors import BudgetError, UsageError
 from grb_check.gradients.victim import Victim
 
@@ -70,6 +72,39 @@ def assert_kept_apart(found: list[Perturbation], graph: Data, threat: Threat) ->
     for part, made in enumerate(found):
         alone = part_of(whole, threat, part, graph.num_nodes)
         assert all(map(torch.equal, alone.tensors(), made.tensors()))
+
+
+def test_types_of_new_edges_stay_with_their_parts() -> None:
+    """Those of a part that chose none follow from the ends."""
+    graph = path_of(12)
+    gang = Gang(size=2, edges=2)
+    flips = threat_of_gangs(graph, on_edges(torch.tensor([0, 1, 6, 7])), gang, "here")
+    first, second = (part.targets for part in flips.parts)
+    pairs = torch.stack([first.min().expand(2), torch.tensor([10, 11])])
+    typed = Perturbation(added_edges=pairs, added_types=torch.tensor([1, 0]))
+    plain = Perturbation(added_edges=torch.stack([second.min()[None], torch.tensor([11])]))
+    whole = joined_parts([typed, plain], 12)
+    assert whole.added_types.tolist() == [1, 0, BY_ENDS]
+    flips = replace(flips, edge_types=2)
+    verify(whole, graph, replace(flips, parts=tuple(replace(p, edge_types=2) for p in flips.parts)))
+    assert part_of(whole, flips, 0, 12).added_types.tolist() == [1, 0]
+    assert part_of(whole, flips, 1, 12).added_types.tolist() == [BY_ENDS]
+    new = torch.ones(1, 3)
+    links = [
+        Perturbation(
+            injected_x=new,
+            injected_edges=torch.stack([torch.zeros(2, dtype=torch.int64), members]),
+            added_types=torch.tensor(types),
+        )
+        for members, types in ((first, [0, 1]), (second, [1, 1]))
+    ]
+    accounts = threat_of_gangs(graph, of_accounts(torch.tensor([0, 1, 6, 7])), gang, "here")
+    accounts = replace(
+        accounts,
+        edge_types=2,
+        parts=tuple(replace(part, edge_types=2) for part in accounts.parts),
+    )
+    assert_kept_apart(links, graph, accounts)
 
 
 GANG_ATTACKS = [name for name in GLOBAL if takes_gangs(name)]

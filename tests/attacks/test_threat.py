@@ -11,9 +11,10 @@ from graph_unions import unions
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import attacked, graph_of, pairs, undirected
+from torch_geometric.data import Data
 
 from grb_check.attacks.referee import verify
-from grb_check.attacks.threat import Perturbation, Threat, apply, joined, perturbation_of
+from grb_check.attacks.threat import BY_ENDS, Perturbation, Threat, apply, joined, perturbation_of
 from grb_check.errors import BudgetError, count
 
 few = settings(deadline=None, max_examples=60)
@@ -365,10 +366,45 @@ def test_single_fault_in_the_targets_of_flips_is_caught(fault: str) -> None:
         verify(replace(FOR_EACH, flip_targets=owners), GRAPH, threat)
 
 
+TYPED = replace(MODIFICATION, edge_types=2)
+TYPE_FAULTS = {
+    "not chosen": ([0, 1], MODIFICATION, "added_types: 2 where no types are chosen, allowed 0"),
+    "of removed edges too": ([0, 1, 1], TYPED, "added_types: 3 for 2 new edges"),
+    "unknown": ([0, 2], TYPED, "added_types: from 0 to 2, allowed are -1 to 1"),
+    "negative": ([-2, 0], TYPED, "added_types: from -2 to 0"),
+    "wrong dtype": ([0.0, 1.0], TYPED, "added_types: dtype torch.float32"),
+}
+
+
+@pytest.mark.parametrize("fault", TYPE_FAULTS)
+def test_single_fault_in_the_types_of_new_edges_is_caught(fault: str) -> None:
+    types, threat, message = TYPE_FAULTS[fault]
+    with pytest.raises(BudgetError, match=message):
+        verify(replace(MODIFIED, added_types=torch.tensor(types)), GRAPH, threat)
+
+
+def test_the_attacked_graph_has_the_types_of_new_edges() -> None:
+    """In both directions, at the places of the edges."""
+
+    def edges_of(graph: Data, kind: int) -> set[tuple[int, ...]]:
+        return {*map(tuple, graph.edge_index[:, graph.new_types == kind].T.tolist())}
+
+    flipped = replace(MODIFIED, added_types=torch.tensor([1, BY_ENDS]))
+    verify(flipped, GRAPH, TYPED)
+    graph = apply(GRAPH, flipped)
+    assert edges_of(graph, 1) == {(0, 3), (3, 0)}
+    assert set(graph.new_types.tolist()) == {1, BY_ENDS}
+    linked = apply(GRAPH, replace(INJECTED, added_types=torch.tensor([0, 1, 0])))
+    assert edges_of(linked, 1) == {(5, 6), (6, 5)}
+    assert edges_of(linked, 0) == {(5, 1), (1, 5), (6, 3), (3, 6)}
+    assert "new_types" not in apply(GRAPH, MODIFIED)
+
+
 def test_tensors_of_a_perturbation_as_they_are_written() -> None:
     """Without an empty `flip_targets`; read back as they were."""
     assert "flip_targets" not in MODIFIED.named_tensors()
-    for perturbation in (MODIFIED, INJECTED, FOR_EACH):
+    typed = replace(MODIFIED, added_types=torch.tensor([1, 0]))
+    for perturbation in (MODIFIED, INJECTED, FOR_EACH, typed):
         arrays = {name: tensor.numpy() for name, tensor in perturbation.named_tensors().items()}
         read = perturbation_of(arrays, ("a note",))
         assert read.notes == ("a note",)

@@ -106,6 +106,42 @@ def test_a_part_of_the_graph_has_the_edges_between_its_nodes(
     assert seen_of(given, place[within], count) == counted(place[inside], kept)
 
 
+@given(pairs_of_nodes, pairs_of_nodes, st.data())
+def test_types_of_new_edges_are_chosen_at_nodes_or_for_edges(
+    edges: list[tuple[int, int]], flips: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Edges of the data keep theirs; a chosen one is that of both directions."""
+    ends = torch.tensor(edges).T
+    types = torch.arange(ends.shape[1]) % 3
+    given = given_edges(ends, {"edge_type": types}, SIZE)
+    before = {frozenset(pair) for pair in edges if pair[0] != pair[1]}
+    new = {frozenset(pair) for pair in flips if pair[0] != pair[1]} - before
+    new |= {frozenset({0, SIZE})}  # an injected node
+    both = [end for pair in before | new for end in (sorted(pair), sorted(pair, reverse=True))]
+    pairs = torch.tensor(both).T
+    is_new = torch.tensor([frozenset(pair) in new for pair in both])
+
+    def seen(given: GivenEdges) -> Counter[tuple[int, int, float]]:
+        result = given.seen(pairs, SIZE + 1)
+        return counted(result.edge_index, result.attributes["edge_type"])
+
+    wanted = torch.tensor(data.draw(st.lists(st.integers(-1, 2), min_size=SIZE, max_size=SIZE)))
+    usual = {end[:2]: end[2] for end in seen(given) - counted(ends, types)}
+    expected = counted(ends, types)
+    for source, target in pairs[:, is_new].T.tolist():
+        low, high = sorted((source, target))
+        at_low, at_high = (int(wanted[node]) if node < SIZE else -1 for node in (low, high))
+        if high == SIZE:  # counts as the smaller one, which wants nothing
+            at_low, at_high = at_high, at_low
+        kind = at_low if at_low >= 0 else at_high
+        expected[source, target, kind if kind >= 0 else usual[source, target]] += 1
+    assert seen(given.with_types_at(wanted)) == expected
+    chosen = torch.randint(3, (pairs.shape[1],), generator=torch.Generator().manual_seed(0))
+    expected = counted(ends, types) + counted(pairs[:, is_new], chosen[is_new])
+    assert seen(given.with_types(pairs[:, is_new], chosen[is_new], SIZE + 1)) == expected
+    assert seen(given.with_types(pairs[:, is_new], chosen[is_new], SIZE)) == seen(given)
+
+
 @given(pairs_of_nodes, pairs_of_nodes, st.permutations(range(SIZE)), st.integers(1, SIZE))
 def test_edges_of_other_types_stay_with_their_nodes(
     edges: list[tuple[int, int]], flips: list[tuple[int, int]], order: list[int], count: int

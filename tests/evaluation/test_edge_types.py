@@ -1,0 +1,68 @@
+"""Types of the edges that an attack adds: the weakest of a model's relations is found."""
+
+from __future__ import annotations
+
+import pytest
+
+import grb_check
+from grb_check.errors import BudgetError
+
+pytestmark = pytest.mark.usefixtures("short_trainings")
+ATTACK = "injection/pgd+iterations=20+white-box"
+
+
+def attacked(dataset: str, attack: str) -> tuple[float, list[str]]:
+    """Return what is left, and the notes on types."""
+    record = grb_check.run(
+        "deaf:build",
+        dataset=dataset,
+        difficulty="full",
+        attack=attack,
+        repeats=1,
+        max_drop=1.0,
+        min_clean=0.0,
+        store="off",
+    )
+    (row,) = record.cases
+    if row.outcome is None:
+        raise BudgetError(row.message)
+    (repeat,) = row.outcome.repeats
+    return repeat.victim.attacked, [note for note in repeat.notes if "edge_type" in note]
+
+
+@pytest.mark.slow
+def test_edges_at_each_target_have_the_type_that_it_hears() -> None:
+    """Edges of the type that is common there change nothing, and those of one type half of them."""
+    left, notes = attacked("deaf:data", ATTACK)
+    assert [note.partition(": ")[2] for note in notes] == [
+        "new edges of edge_type 0, 1, by the model's answers"
+    ]
+    of_one_type = [attacked(f"deaf:data#type{kind}", ATTACK)[0] for kind in (0, 1)]
+    assert left < min(of_one_type)
+
+
+@pytest.mark.slow
+def test_flips_and_gangs_choose_types_too() -> None:
+    for attack in ("modification/prbcd+iterations=10", "modification/prbcd+iterations=10+gang=6x5"):
+        left, notes = attacked("deaf:data", attack)
+        assert notes, attack
+        assert left < 1.0, attack
+
+
+def test_an_attack_of_a_user_chooses_types_too() -> None:
+    """Of the types that nodes hear; white-box attacks choose where it leaves that open."""
+    left, _ = attacked("deaf:data", "deaf:chooses")
+    assert left < 0.6  # of one class
+    assert attacked("deaf:data", "deaf:leaves_open") == (1.0, [])
+    by_answers, notes = attacked("deaf:data", "deaf:leaves_open_and_knows")
+    assert (by_answers, len(notes)) == (left, 1)
+
+
+def test_an_unknown_type_is_refused() -> None:
+    with pytest.raises(BudgetError, match="from 7 to 7, allowed are -1 to 1"):
+        attacked("deaf:data", "deaf:unknown")
+
+
+def test_who_does_not_know_the_model_chooses_no_types() -> None:
+    left, notes = attacked("deaf:data", "injection/rnd")
+    assert (left, notes) == (1.0, [])
