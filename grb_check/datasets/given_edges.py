@@ -19,6 +19,7 @@ from torch import Tensor
 
 EdgeAttribute: TypeAlias = Literal["edge_attr", "edge_weight", "edge_type"]
 EDGE_ATTRIBUTES: Final[tuple[EdgeAttribute, ...]] = get_args(EdgeAttribute)
+EdgeKind: TypeAlias = tuple[str, str, str]  # source, relation and target, as in `HeteroData`
 INJECTED: Final = -1  # in place of a node of the data
 
 
@@ -210,6 +211,7 @@ class GivenEdges:
         types: for the types of new edges; None if edges have no type, or new ones are of one type.
         fixed: edges of other types than the one that attacks change; None if they change any.
         chosen: types of new edges of one attacked graph; None if all follow from `types`.
+        kinds: the names of the types 0, 1, ..., if they have some.
     """
 
     codes: Tensor
@@ -220,6 +222,7 @@ class GivenEdges:
     types: TypesAtNodes | None = None
     fixed: FixedEdges | None = None
     chosen: ChosenTypes | None = None
+    kinds: tuple[EdgeKind, ...] = ()
 
     @cached_property
     def one_each(self) -> bool:
@@ -366,15 +369,15 @@ class GivenEdges:
         if chosen is not None:
             ends = chosen.codes.to(device), chosen.types.to(device)
             chosen = ChosenTypes(*ends, chosen.num_nodes)
-        return GivenEdges(
-            self.codes.to(device),
-            self.starts.to(device),
-            {name: values.to(device) for name, values in self.attributes.items()},
-            self.num_nodes,
-            self.nodes.to(device),
-            types,
-            None if self.fixed is None else self.fixed.to(device),
-            chosen,
+        return replace(
+            self,
+            codes=self.codes.to(device),
+            starts=self.starts.to(device),
+            attributes={name: values.to(device) for name, values in self.attributes.items()},
+            nodes=self.nodes.to(device),
+            types=types,
+            fixed=None if self.fixed is None else self.fixed.to(device),
+            chosen=chosen,
         )
 
 

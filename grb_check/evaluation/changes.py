@@ -27,7 +27,10 @@ _SCALED: Final[dict[FeatureRule, str]] = {
     "rows": "each node's features divided by their sum",
 }
 _KNOWN: Final = frozenset(
-    {"x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "split", *EDGE_ATTRIBUTES}
+    {
+        *("x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "split", "edge_kinds"),
+        *EDGE_ATTRIBUTES,
+    }
 )
 
 

@@ -137,7 +137,7 @@ def _forms(adapter: Adapter, dataset: AnyDataset, given: Data, seed: int) -> dic
 
 def _predicted(plain: Adapter, adapter: Adapter, data: Data, seed: int) -> Tensor:
     """Classes int64 [N] of the module in a call with these features, edges and attributes."""
-    given: dict[Role, object] = {"data": data}
+    given: dict[Role, object] = {"data": plain.typed(data)}
     for role in EDGE_ATTRIBUTES:
         if role in data:
             given[role] = data[role]

@@ -10,9 +10,11 @@ from typing import Final
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.edge_kinds import hetero_data
+from grb_check.datasets.given_edges import EdgeKind
 from grb_check.datasets.graph_dataset import AnyDataset, GraphDataset
 from grb_check.datasets.views import HIDDEN, as_given, training_view, validation_view
 from grb_check.errors import ModelError, one_line
@@ -160,8 +162,8 @@ def build_victim(
         if treatment.fit is not None:
             run_training(
                 treatment.fit,
-                as_given(training_view(dataset).to(device)),
-                lambda: as_given(validation_view(dataset).to(device)),
+                _for_fit(training_view(dataset).to(device), treatment.convention),
+                lambda: _for_fit(validation_view(dataset).to(device), treatment.convention),
                 name,
             )
             _on_device(module, name, device)
@@ -175,6 +177,12 @@ def build_victim(
         trained = _with_probe(adapter, dataset, device) if encodes else adapter
     victim = _checked_victim(Victim(trained, dataset.num_classes), view, seed)
     return replace(victim, adapter=_on_targets(victim.adapter, dataset, device))
+
+
+def _for_fit(view: Data, convention: Convention) -> Data | HeteroData:
+    """Return a view as the module's own training gets it."""
+    given = as_given(view)
+    return hetero_data(given, convention.kinds) if convention.kinds else given
 
 
 def _with_best_rule(
@@ -261,6 +269,8 @@ def _treatment_of(built: object, dataset: AnyDataset, name: str) -> _Treatment:
     given = marked.convention if isinstance(marked, Wrapped) else None
     convention = given or detect_convention(module, method, name)
     _check_attributes(dataset, convention, name)
+    if convention.takes_kinds:
+        convention = replace(convention, kinds=_kinds_of(dataset, name))
     if isinstance(dataset, GraphDataset):
         check_takes_batch(Adapter(module, name, convention, method))
     return _Treatment(module, convention, method, finished, fit)
@@ -286,6 +296,22 @@ def _check_attributes(dataset: AnyDataset, convention: Convention, name: str) ->
                 f"model {name} requires {attribute}, but dataset {dataset.name} has no "
                 f"{attribute}; put it into the data, or give the parameter a default"
             )
+
+
+def _kinds_of(dataset: AnyDataset, name: str) -> tuple[EdgeKind, ...]:
+    """Return the names of the types of edges, for a module that takes dicts by them.
+
+    Raises:
+        ModelError: the dataset has none.
+    """
+    kinds = () if dataset.given_edges is None else dataset.given_edges.kinds
+    if not kinds:
+        raise ModelError(
+            f"model {name} takes a HeteroData or its dicts, but dataset {dataset.name} has no "
+            f"named types of edges; give it as a HeteroData with one type of nodes, or return a "
+            f"module whose forward takes (x, edge_index)"
+        )
+    return kinds
 
 
 def _module_to_train(built: object, treatment: _Treatment, name: str) -> nn.Module:
@@ -375,7 +401,10 @@ def builtin_training(built: object, dataset: AnyDataset, name: str) -> Callable[
 
 
 def run_training(
-    fit: Callable[..., object], view: Data, validation: Callable[[], Data], name: str
+    fit: Callable[..., object],
+    view: Data | HeteroData,
+    validation: Callable[[], Data | HeteroData],
+    name: str,
 ) -> None:
     """Call a model's own training.
 
@@ -395,7 +424,8 @@ def run_training(
         declared = {}  # type: ignore[assignment]
     if "validation" in declared:
         extra["validation"] = validation()
-    hint = "" if view.y.min() > HIDDEN else f" (labels outside of train_mask are {HIDDEN})"
+    labels = view.node_stores[0]["y"]
+    hint = "" if labels.min() > HIDDEN else f" (labels outside of train_mask are {HIDDEN})"
     with users_code(f"model {name}: its own training raised{hint}", ModelError):
         fit(view, **extra)
 

@@ -11,14 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 
 from grb_check.datasets.dtypes import dtype_name
+from grb_check.datasets.edge_kinds import by_kind, edges_by_kind, hetero_data
 from grb_check.datasets.given_edges import EDGE_ATTRIBUTES, GivenEdges, SeenEdges
 from grb_check.errors import ModelError
 from grb_check.user_code.calls import restored_after_forward, short_traceback
 from grb_check.victims.adjacency import adjacency_matrix
-from grb_check.victims.conventions import Convention, Role
+from grb_check.victims.conventions import BY_KIND, FEATURES, Convention, Role
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.single_output import SingleOutput, kind_of_single, two_columns
 from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices
@@ -158,9 +159,10 @@ class Adapter:
             graph = {role: _in_dtype(value, x.dtype) for role, value in fixed.items()}
             positional, keyword = [], {}
             for name, role in self.convention.arguments:
-                value = x if role == "x" else graph.get(role)
+                value = self._features(x, role) if role in FEATURES else graph.get(role)
                 if role == "data":
-                    value = given.get("data") or self.as_data(x, seen.edge_index, graph)
+                    data = self.as_data(x, seen.edge_index, graph)
+                    value = given.get("data") or self.typed(data)
                 if name is None:
                     positional.append(value)
                 else:
@@ -179,8 +181,13 @@ class Adapter:
 
         return run
 
+    def _features(self, x: Tensor, role: Role) -> object:
+        return x if role == "x" else {self.convention.kinds[0][0]: x}
+
     def _by_class(self, output: Any) -> Tensor:
         """The output with a column for each class; a wrong one as it is, which is checked later."""
+        if self.convention.kinds and isinstance(output, Mapping):
+            output = output.get(self.convention.kinds[0][0], output)
         if self.single is None or kind_of_single(output, int(output.numel())) is None:
             return cast(Tensor, output)
         return two_columns(output, self.single)
@@ -195,7 +202,7 @@ class Adapter:
         fixed |= given
         if "edge_weight" in given:
             fixed["edge_weight"] = seen.weights(cast(Tensor, given["edge_weight"]))
-        elif "edge_weight" in roles:
+        elif roles & {"edge_weight", "edge_weight_dict"}:
             fixed["edge_weight"] = seen.weights()
         if "batch" in roles or self.batch is not None:
             fixed["batch"] = self._batch_of(num_nodes, source.device)
@@ -204,13 +211,31 @@ class Adapter:
             fixed["adj_t"] = with_long_indices(matrix)
         if "adj" in roles:
             fixed["adj"] = self._adjacency(seen, num_nodes)
-        return fixed
+        return fixed | self._by_kind(fixed)
+
+    def _by_kind(self, fixed: Mapping[Role, object]) -> dict[Role, object]:
+        """The arguments that have an entry for each type of edges."""
+        kinds, types = self.convention.kinds, fixed.get("edge_type")
+        if not kinds or not isinstance(types, Tensor):
+            return {}
+        result: dict[Role, object] = {}
+        for role in self.convention.roles & BY_KIND.keys():
+            values = fixed.get(BY_KIND[role])
+            if isinstance(values, Tensor):
+                split = edges_by_kind if role == "edge_index_dict" else by_kind
+                result[role] = split(values, types, kinds)
+        return result
 
     def _batch_of(self, num_nodes: int, device: torch.device) -> Tensor:
         """Return int64 [num_nodes]: the graph of each node."""
         if self.batch is not None and self.batch.numel() == num_nodes:
             return self.batch.to(device)
         return torch.zeros(num_nodes, dtype=torch.int64, device=device)
+
+    def typed(self, data: Data) -> Data | HeteroData:
+        """Return a graph as the module takes it: one with named types, if it reads these."""
+        kinds = self.convention.kinds
+        return hetero_data(data, kinds) if kinds and "edge_type" in data else data
 
     def as_data(self, x: Tensor, edge_index: Tensor, graph: Mapping[Role, object]) -> Data:
         """Return a graph, or graphs, with attributes of edges as PyG has them."""
@@ -305,6 +330,8 @@ def _in_dtype(value: object, dtype: torch.dtype) -> object:
         return value
     if isinstance(value, tuple):
         return tuple(_in_dtype(item, dtype) for item in value)
+    if isinstance(value, dict):
+        return {kind: _in_dtype(item, dtype) for kind, item in value.items()}
     if isinstance(value, Tensor) and value.is_floating_point():
         return value.to(dtype)
     return value

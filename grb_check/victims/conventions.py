@@ -9,13 +9,25 @@ from typing import Final, Literal, TypeAlias, cast
 
 from torch import nn
 
-from grb_check.datasets.given_edges import EdgeAttribute
+from grb_check.datasets.given_edges import EdgeAttribute, EdgeKind
 from grb_check.errors import ModelError, UsageError
 from grb_check.victims.adjacency import AdjacencyRule
-from grb_check.victims.foreign_forwards import refuse_foreign
+from grb_check.victims.foreign_forwards import reads_types, refuse_foreign
 
 Role: TypeAlias = Literal[
-    "x", "edge_index", "edge_weight", "edge_attr", "edge_type", "batch", "data", "adj_t", "adj"
+    "x",
+    "edge_index",
+    "edge_weight",
+    "edge_attr",
+    "edge_type",
+    "batch",
+    "data",
+    "adj_t",
+    "adj",
+    "x_dict",
+    "edge_index_dict",
+    "edge_weight_dict",
+    "edge_attr_dict",
 ]
 # Parameter names, in lower case, for each role; the role's own name is one of them.
 NAMES: Final[Mapping[Role, frozenset[str]]] = {
@@ -30,12 +42,24 @@ NAMES: Final[Mapping[Role, frozenset[str]]] = {
     "data": frozenset({"data", "graph"}),
     "adj_t": frozenset({"adj_t"}),
     "adj": frozenset({"adj", "adjacency", "adj_matrix", "a"}),
+    "x_dict": frozenset({"x_dict"}),
+    "edge_index_dict": frozenset({"edge_index_dict"}),
+    "edge_weight_dict": frozenset({"edge_weight_dict"}),
+    "edge_attr_dict": frozenset({"edge_attr_dict"}),
 }
-STRUCTURES: Final[tuple[Role, ...]] = ("edge_index", "adj_t", "adj", "data")
+# Arguments with an entry for each type of edges or nodes, and the values that are divided so.
+BY_KIND: Final[Mapping[Role, Role]] = {
+    "x_dict": "x",
+    "edge_index_dict": "edge_index",
+    "edge_weight_dict": "edge_weight",
+    "edge_attr_dict": "edge_attr",
+}
+FEATURES: Final[tuple[Role, ...]] = ("x", "x_dict")
+STRUCTURES: Final[tuple[Role, ...]] = ("edge_index", "adj_t", "adj", "data", "edge_index_dict")
 SUPPORTED: Final = (
     "(x, edge_index), (x, edge_index, edge_weight), (x, adj_t), (x, adj), each with batch or "
-    "without, (data), and on data with such edges (x, edge_index, edge_attr) and "
-    "(x, edge_index, edge_type)"
+    "without, (data), and on data with such edges (x, edge_index, edge_attr), "
+    "(x, edge_index, edge_type) and (x_dict, edge_index_dict)"
 )
 
 
@@ -53,6 +77,9 @@ class Convention:
         adj: how the argument `adj` is made of the adjacency: by a rule, or by a function of it as a
             scipy sparse matrix; None for `module.adj_norm_func`, or the adjacency as it is.
         dense: whether `adj` is a dense matrix.
+        hetero: whether `data` is a `HeteroData`.
+        kinds: the names of the types of edges of the data, where arguments, or `data`, have an
+            entry for each.
     """
 
     arguments: tuple[tuple[str | None, Role], ...]
@@ -62,6 +89,8 @@ class Convention:
     type_name: str | None = None
     adj: AdjacencyRule | Callable[..., object] | None = None
     dense: bool = False
+    hetero: bool = False
+    kinds: tuple[EdgeKind, ...] = ()
 
     def __str__(self) -> str:
         roles = ", ".join(role for _, role in self.arguments)
@@ -75,11 +104,14 @@ class Convention:
     @property
     def takes_edge_weight(self) -> bool:
         """Whether weights of edges can be given as an argument."""
-        return self.weight_name is not None or "edge_weight" in self.roles
+        by_argument = self.roles & {"edge_weight", "edge_weight_dict"}
+        return self.weight_name is not None or bool(by_argument)
 
     def takes(self, attribute: EdgeAttribute) -> bool:
         """Whether attributes of edges of this name are among the arguments, or entries of one."""
-        if "data" in self.roles or attribute in self.roles:
+        if self.roles & {"data", attribute, f"{attribute}_dict"}:
+            return True
+        if attribute == "edge_type" and "edge_index_dict" in self.roles:
             return True
         if attribute == "edge_weight":
             return self.weight_name is not None or bool(self.roles & {"adj", "adj_t"})
@@ -95,6 +127,11 @@ class Convention:
             (self.batch_name, "batch"),
         )
         return tuple((name, role) for name, role in names if name is not None)
+
+    @property
+    def takes_kinds(self) -> bool:
+        """Whether arguments, or `data`, have an entry for each type of edges."""
+        return self.hetero or bool(self.roles & BY_KIND.keys())
 
     @property
     def takes_batch(self) -> bool:
@@ -140,11 +177,11 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
     if not required and len(named) < len(parameters):
         inner = getattr(module, "module", None)  # of AveragedModel, DataParallel and their kind
         return detect_convention(inner, method, name) if isinstance(inner, nn.Module) else PLAIN
-    refuse_foreign(module, getattr(module, method), required, name)
+    refuse_foreign(module, getattr(module, method), required, name, BY_KIND.keys())
     roles = _required_roles(required)
     for p in named:
         role = _role(p.name)
-        needed = role == "x" or (role in STRUCTURES and not {*roles.values()} & {*STRUCTURES})
+        needed = role in FEATURES or (role in STRUCTURES and not {*roles.values()} & {*STRUCTURES})
         if role is not None and p.name not in required and needed and role not in roles.values():
             roles[p.name] = role
     stuck = [parameter for parameter in required if parameter not in roles]
@@ -172,6 +209,7 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
         batches[0] if batches and "data" not in roles.values() else None,
         _taken_attributes(module, attributes) if "edge_index" in roles.values() else None,
         types[0] if types and "edge_index" in roles.values() else None,
+        hetero="data" in roles.values() and reads_types(getattr(module, method)),
     )
 
 
@@ -192,7 +230,7 @@ def _required_roles(required: list[str]) -> dict[str, Role]:
     for name in required:
         if name in roles or "data" in roles.values():
             continue
-        if "x" not in roles.values():
+        if not {*roles.values()} & {*FEATURES}:
             roles[name] = "x"
         elif not {*roles.values()} & {*STRUCTURES}:
             roles[name] = "edge_index"

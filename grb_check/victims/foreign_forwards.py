@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from torch import nn
@@ -15,9 +15,9 @@ _BLOCKS: Final = frozenset({"blocks", "mfgs", "block"})  # of DGL's samplers
 _ADJACENCIES: Final = frozenset({"adjs", "adj_list"})  # of PyG's NeighborSampler
 
 _TYPES: Final = (
-    "several types of nodes or edges (HeteroData), and the harness attacks graphs with one type of "
-    "nodes; return a module whose forward takes (x, edge_index, edge_type) of the nodes to "
-    "classify and makes the dicts of them, see docs/how-to/fraud.md#edges-of-several-types"
+    "graphs of several types (HeteroData) in a way that the harness does not know; return a module "
+    "whose forward takes (x_dict, edge_index_dict), or (x, edge_index, edge_type), see "
+    "docs/how-to/fraud.md#edges-of-several-types"
 )
 _DGL: Final = (
     "a graph of DGL, which the harness cannot make; return a module whose forward takes "
@@ -32,7 +32,11 @@ _SAMPLES: Final = (
 
 
 def refuse_foreign(
-    module: nn.Module, forward: Callable[..., object], required: Sequence[str], name: str
+    module: nn.Module,
+    forward: Callable[..., object],
+    required: Sequence[str],
+    name: str,
+    dicts: Collection[str],
 ) -> None:
     """Refuse a module whose arguments the harness cannot make.
 
@@ -41,13 +45,15 @@ def refuse_foreign(
         forward: its method that will be called.
         required: names of its parameters without a default.
         name: of the model, for messages.
+        dicts: names of dicts by types that the harness makes.
 
     Raises:
-        ModelError: it takes graphs of several types, of DGL, or of a sampler; says what to return.
+        ModelError: it takes more dicts than are known, graphs of DGL, or of a sampler; says what
+            to return.
     """
     source = _source_of(forward)
     reason = ""
-    if any(parameter.endswith("_dict") for parameter in required) or ".x_dict" in source:
+    if any(parameter.endswith("_dict") and parameter not in dicts for parameter in required):
         reason = _TYPES
     elif _takes_dgl(module, source, required):
         reason = _DGL
@@ -55,6 +61,12 @@ def refuse_foreign(
         reason = _SAMPLES
     if reason:
         raise ModelError(f"model {name}: forward({', '.join(required)}) takes {reason}")
+
+
+def reads_types(forward: Callable[..., object]) -> bool:
+    """Return whether a method reads the dicts of a `HeteroData`."""
+    source = _source_of(forward)
+    return ".x_dict" in source or ".edge_index_dict" in source
 
 
 def _takes_dgl(module: nn.Module, source: str, required: Sequence[str]) -> bool:

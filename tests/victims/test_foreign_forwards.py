@@ -12,12 +12,7 @@ from grb_check.victims.conventions import detect_convention
 
 
 class Types(nn.Module):
-    def forward(self, x_dict: Any, edge_index_dict: Any) -> Any: ...
-
-
-class TypesInside(nn.Module):
-    def forward(self, data: Any) -> Any:
-        return data.x_dict["paper"]
+    def forward(self, x_dict: Any, edge_label_index_dict: Any) -> Any: ...
 
 
 class OfDgl(nn.Module):
@@ -43,8 +38,7 @@ class Sound(nn.Module):
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (Types(), "several types of nodes or edges"),
-        (TypesInside(), "several types of nodes or edges"),
+        (Types(), "graphs of several types"),
         (OfDgl(), "a graph of DGL"),
         (Blocks(), "a graph of DGL"),
         (Sampled(), "the mini-batches of a sampler"),

@@ -68,6 +68,8 @@ def single_graph(user_data: object, where: str) -> Data:
 def of_one_node_type(data: HeteroData, where: str) -> Data:
     """Return a graph whose types of edges are numbered in the order of `data.edge_types`.
 
+    `edge_kinds` has their names.
+
     Raises:
         DataError: it has several types of nodes; or edges of a type are not as in a `Data`, or
             have other attributes than those of another type.
@@ -92,6 +94,7 @@ def of_one_node_type(data: HeteroData, where: str) -> Data:
         **dict(store.items()),
         edge_type=torch.arange(len(kinds)).repeat_interleave(sizes),
         **_joined_edges(parts, where),
+        edge_kinds=kinds,
     )
     names = ", ".join(f"{number} {kind[1]}" for number, kind in enumerate(kinds))
     others = {*chain.from_iterable(data[kind].keys() for kind in kinds)} - parts[0].keys()
@@ -227,7 +230,9 @@ def _of_type(dataset: Dataset, edge_type: int, where: str) -> Dataset:
     return replace(
         dataset,
         graph=graph,
-        given_edges=edges_of_type(edges, attributes, dataset.num_nodes, edge_type),
+        given_edges=replace(
+            edges_of_type(edges, attributes, dataset.num_nodes, edge_type), kinds=given.kinds
+        ),
         origin=f"{dataset.origin}, attacks change edges of type {edge_type}",
     )
 
@@ -245,6 +250,7 @@ def _edges_as_given(data: Data, pairs: NDArray[Any], where: str) -> GivenEdges |
         if data.get(key) is not None
     }
     given = given_edges(edges, attributes, int(data.num_nodes))
+    given = replace(given, kinds=tuple(data.get("edge_kinds") or ()))
     return given if attributes or not given.one_each else None
 
 
