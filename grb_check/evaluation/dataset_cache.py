@@ -29,7 +29,7 @@ class DatasetCache:
         harness: surrogates and references; it holds the dataset itself, its fingerprint, the
             store and the device.
         victims: trained models under test.
-        notices: warnings given while the dataset was loaded.
+        notices: warnings given while the dataset was loaded, but for changes.
         repaired: changes that its reader made.
     """
 
@@ -72,5 +72,6 @@ def load_cache(
     )
     harness_models = HarnessModels(on_device, dataset.fingerprint(), store, device, metric, pack)
     changes = [w.message.change for w in caught if isinstance(w.message, DataChange)]
+    others = [w for w in caught if not isinstance(w.message, DataChange)]
     repaired = tuple(dict.fromkeys(changes))
-    return DatasetCache(harness_models, source, our_warnings(caught), repaired)
+    return DatasetCache(harness_models, source, our_warnings(others), repaired)
