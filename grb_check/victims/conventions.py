@@ -12,7 +12,7 @@ from torch import nn
 from grb_check.datasets.given_edges import EdgeAttribute, EdgeKind
 from grb_check.errors import ModelError, UsageError
 from grb_check.victims.adjacency import AdjacencyRule
-from grb_check.victims.foreign_forwards import reads_types, refuse_foreign
+from grb_check.victims.foreign_forwards import reads_types, refuse_foreign, was_made_hetero
 
 Role: TypeAlias = Literal[
     "x",
@@ -54,6 +54,7 @@ BY_KIND: Final[Mapping[Role, Role]] = {
     "edge_weight_dict": "edge_weight",
     "edge_attr_dict": "edge_attr",
 }
+_AS_DICTS: Final = {values: dicts for dicts, values in BY_KIND.items()}
 FEATURES: Final[tuple[Role, ...]] = ("x", "x_dict")
 STRUCTURES: Final[tuple[Role, ...]] = ("edge_index", "adj_t", "adj", "data", "edge_index_dict")
 SUPPORTED: Final = (
@@ -200,6 +201,8 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
     # PyG's BasicGNN has the parameter in every forward, even if its layers ignore it.
     supported = "edge_index" in roles.values() and getattr(module, "supports_edge_weight", True)
     by_position = {p.name for p in named if p.kind is p.POSITIONAL_ONLY}
+    if was_made_hetero(module):
+        roles = {parameter: _AS_DICTS.get(role, role) for parameter, role in roles.items()}
     arguments = tuple(
         (None if p.name in by_position else p.name, roles[p.name]) for p in named if p.name in roles
     )

@@ -69,6 +69,13 @@ def reads_types(forward: Callable[..., object]) -> bool:
     return ".x_dict" in source or ".edge_index_dict" in source
 
 
+def was_made_hetero(module: nn.Module) -> bool:
+    """Return whether PyG's `to_hetero` made a module: it takes dicts under the names of tensors."""
+    nodes = getattr(getattr(module, "graph", None), "nodes", ())
+    targets = (getattr(node, "target", None) for node in nodes)
+    return any(getattr(target, "__name__", "") == "get_dict" for target in targets)
+
+
 def _takes_dgl(module: nn.Module, source: str, required: Sequence[str]) -> bool:
     if _BLOCKS & set(required):
         return True

@@ -127,6 +127,14 @@ def weighted():
 
 
 def transformed():
+    return grb_check.Trained(to_hetero(Plain(), (["account"], KINDS)).eval())
+
+
+def untrained():
+    return to_hetero(Plain(), (["account"], KINDS))
+
+
+def named():
     module = to_hetero(Plain(), (["account"], KINDS))
     return grb_check.Trained(grb_check.wrap(module.eval(), forward="x_dict, edge_index_dict"))
 
@@ -180,7 +188,7 @@ def test_dicts_are_the_numbers_to_the_bit(model: str, attacks: tuple[str, ...]) 
         }
 
 
-@pytest.mark.parametrize("model", ["transformed", "learns", "fits"])
+@pytest.mark.parametrize("model", ["transformed", "untrained", "named", "learns", "fits"])
 def test_transformed_and_trained_modules_are_attacked(model: str) -> None:
     """Of PyG's `to_hetero`, by the harness's training, and by a training of its own."""
     (outcome,) = outcomes(model, "modification/rnd")
