@@ -106,7 +106,8 @@ class EdgeLookup:
 
     Where attacks change edges of one type, and another edge is between the same nodes, their ends
     do not tell which of both a layer uses. A layer for each type uses all edges of a type, in their
-    order: then it is known.
+    order: then it is known. A layer for all types, such as HGTConv, may number the senders of each
+    type on their own: with N nodes node j is j + k N in edges of type k.
 
     Args:
         edge_index: int64 [2, e], no self-loops, in both directions.
@@ -146,7 +147,7 @@ class EdgeLookup:
 
     def _looked_up(self, given: Tensor, edge_index: Tensor) -> Tensor:
         if edge_index.numel() and int(edge_index.max()) >= self.num_nodes:
-            raise GradientError("a layer passes messages between nodes that are not in the graph")
+            return self._by_type(given, edge_index)
         loops = edge_index[0] == edge_index[1]
         requested = self._key(edge_index)
         keys, order = self._keys
@@ -158,6 +159,20 @@ class EdgeLookup:
         if bool(torch.isin(requested, self._shared).any()):
             found[~loops] = self._of_one_type(requested[~loops])
         return torch.cat([given, given.new_ones(1)])[found]
+
+    def _by_type(self, given: Tensor, edge_index: Tensor) -> Tensor:
+        """Return the weights of edges int64 [2, f] whose senders are numbered type by type."""
+        source, target = edge_index
+        if self._types is None or int(target.max()) >= self.num_nodes:
+            raise GradientError("a layer passes messages between nodes that are not in the graph")
+        pairs = self.num_nodes**2
+        keys, order = (self._types * pairs + self._key(self.edge_index)).sort(stable=True)
+        sender = source % self.num_nodes
+        requested = source // self.num_nodes * pairs + sender * self.num_nodes + target
+        positions = torch.searchsorted(keys, requested).clamp_(max=keys.numel() - 1)
+        if not torch.equal(keys[positions], requested):
+            raise GradientError("a layer passes messages along edges that are not in the graph")
+        return given[order[positions]]
 
     @cached_property
     def _keys(self) -> tuple[Tensor, Tensor]:

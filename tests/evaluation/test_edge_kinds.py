@@ -16,7 +16,7 @@ MODULE = """
 import torch
 from torch import nn
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.nn import HeteroConv, SAGEConv, to_hetero
+from torch_geometric.nn import HeteroConv, HGTConv, SAGEConv, to_hetero
 from torch_geometric.utils import to_undirected
 
 import grb_check
@@ -98,6 +98,17 @@ class Plain(nn.Module):
         return self.last(self.first(x, edge_index).relu(), edge_index)
 
 
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.attention = HGTConv(4, 8, (["account"], KINDS), heads=2)
+        self.linear = nn.Linear(8, 2)
+
+    def forward(self, x_dict, edge_index_dict):
+        return self.linear(self.attention(x_dict, edge_index_dict)["account"].relu())
+
+
 class Fits(Dicts):
     def fit(self, data):
         assert isinstance(data, HeteroData)
@@ -132,6 +143,10 @@ def transformed():
 
 def untrained():
     return to_hetero(Plain(), (["account"], KINDS))
+
+
+def attends():
+    return grb_check.Trained(Attends().eval())
 
 
 def named():
@@ -193,6 +208,14 @@ def test_transformed_and_trained_modules_are_attacked(model: str) -> None:
     """Of PyG's `to_hetero`, by the harness's training, and by a training of its own."""
     (outcome,) = outcomes(model, "modification/rnd")
     assert sum(outcome.repeats[0].spent.values())
+
+
+@pytest.mark.parametrize("dataset", ["kinds_graph:data", "kinds_graph:data#type1"])
+def test_a_layer_of_all_types_has_a_gradient_by_edges(dataset: str) -> None:
+    """HGTConv numbers the senders of each type on their own."""
+    (outcome,) = outcomes("attends", "modification/prbcd+iterations=8", dataset=dataset)
+    assert outcome.repeats[0].method == "adaptive"
+    assert "no-gradient" not in {finding.name for finding in outcome.repeats[0].diagnostics}
 
 
 def test_one_type_is_attacked_alone() -> None:

@@ -250,6 +250,22 @@ def test_a_layer_for_each_type_has_the_weights_of_its_type() -> None:
     assert edges.weights(given, edge_index).equal(given)
 
 
+def test_a_layer_of_all_types_may_number_the_senders_of_each_on_their_own() -> None:
+    """Node j is j + 3 k in edges of type k; what is no edge of its type is refused."""
+    edge_index = torch.tensor([[0, 1, 2, 0, 0, 1, 1, 2], [1, 0, 0, 2, 1, 0, 2, 1]])
+    types = torch.tensor([0, 0, 0, 0, 1, 1, 2, 2])
+    edges = EdgeLookup(edge_index, 3, types > 0, types)
+    given = torch.arange(8) / 8
+    order = torch.tensor([7, 0, 4, 2, 5, 1, 6, 3])
+    numbered = torch.stack([edge_index[0] + 3 * types, edge_index[1]])[:, order]
+    assert edges.weights(given, numbered).equal(given[order])
+    for source, target in ((8, 0), (9, 0), (0, 3)):
+        with pytest.raises(GradientError, match="that are not in the graph"):
+            edges.weights(given, torch.tensor([[source, 8], [target, 1]]))
+    with pytest.raises(GradientError, match="between nodes that are not in the graph"):
+        EdgeLookup(edge_index, 3).weights(given, numbered)
+
+
 @pytest.mark.parametrize("wanted", [[4, 5, 6, 7], [1], [5, 4], [7, 6, 5, 4, 3, 2, 1, 0]])
 def test_edges_that_their_ends_do_not_tell_apart_are_refused(wanted: list[int]) -> None:
     """Of types together, some of one, or another order; two types with the same edges, too."""
