@@ -11,10 +11,17 @@ MOST_LINES: Final = 20  # of a kind
 
 
 class InjectedNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An injected node and the existing or injected nodes that it is linked to."""
+    """An injected node and the existing or injected nodes that it is linked to.
+
+    Attributes:
+        node: its number.
+        links: the other ends.
+        types: their `edge_type`, if an attack chose some; -1 where it follows from the ends.
+    """
 
     node: int
     links: tuple[int, ...]
+    types: tuple[int, ...] = ()
 
 
 class Flip(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +49,7 @@ class CounterExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         minimal: whether leaving out any one change is known to keep the limit.
         tests: candidates that were tried on the victim.
         added_edges: pairs of nodes.
+        added_types: their `edge_type`, if an attack chose some; -1 where it follows from the ends.
         removed_edges: pairs of nodes.
         injected: injected nodes with their links.
         modified_nodes: nodes whose features change.
@@ -59,6 +67,7 @@ class CounterExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     minimal: bool
     tests: int
     added_edges: tuple[tuple[int, int], ...] = ()
+    added_types: tuple[int, ...] = ()
     removed_edges: tuple[tuple[int, int], ...] = ()
     injected: tuple[InjectedNode, ...] = ()
     modified_nodes: tuple[int, ...] = ()
@@ -100,7 +109,7 @@ def lines(example: CounterExample, what: str = "node") -> list[str]:
         f"{example.tests:,} trials",
         f"clean {example.clean:.1%} -> attacked {example.attacked:.1%}, drop "
         f"{example.drop:.1%} > {example.limit:.1%}",
-        *_few("edges added", [f"{a} - {b}" for a, b in example.added_edges]),
+        *_few("edges added", _added(example)),
         *_few("edges removed", [f"{a} - {b}" for a, b in example.removed_edges]),
         *_few("nodes injected", list(map(_injected, example.injected))),
         *_few("nodes with modified features", list(map(str, example.modified_nodes))),
@@ -136,6 +145,17 @@ def _parts(example: CounterExample) -> Iterator[str]:
             yield f"{size:,} {noun}{'' if size == 1 else 's'}{rest}"
 
 
+def _added(example: CounterExample) -> list[str]:
+    return _with_types([f"{a} - {b}" for a, b in example.added_edges], example.added_types)
+
+
+def _with_types(edges: Sequence[str], types: Sequence[int]) -> list[str]:
+    return [
+        edge if kind < 0 else f"{edge} (edge_type {kind})"
+        for edge, kind in zip(edges, types or (-1,) * len(edges), strict=True)
+    ]
+
+
 def _few(title: str, entries: Sequence[str]) -> list[str]:
     if not entries:
         return []
@@ -147,7 +167,7 @@ def _few(title: str, entries: Sequence[str]) -> list[str]:
 
 
 def _injected(injected: InjectedNode) -> str:
-    links = list(map(str, injected.links))
+    links = _with_types([str(end) for end in injected.links], injected.types)
     more = len(links) - MOST_LINES
     shown = ", ".join(links[:MOST_LINES]) + (f" and {more:,} more" if more > 0 else "")
     return f"injected node {injected.node}: linked to {shown or 'nothing'}"

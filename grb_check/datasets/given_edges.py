@@ -30,8 +30,9 @@ class TypesAtNodes:
     Attributes:
         leaving: int64 [num_nodes + 1, types]; the last row, of injected nodes, is 0.
         entering: likewise.
-        wanted: int64 [num_nodes + 1], the type that an attack chooses for new edges at each node;
-            negative for none, as for injected nodes. None if it chooses none.
+        wanted: int64 [num_nodes + 1], the type that an attack chooses for new edges at each node,
+            and in the last row for edges at none of these; negative for none. None if it chooses
+            none at all.
     """
 
     leaving: Tensor
@@ -75,15 +76,18 @@ class TypesAtNodes:
 def types_at(wanted: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Return the types wanted at the ends of edges, the same in both directions; negative for none.
 
-    Where both ends want one, that of the smaller node.
+    Where both ends want one, that of the smaller node; where neither does, the last one wanted.
 
     Args:
-        wanted: int64 [num_nodes + 1].
-        first: int64 [f], nodes of the data or `INJECTED`.
+        wanted: int64 [num_nodes + 1], see `TypesAtNodes`.
+        first: int64 [f], nodes of the data or `INJECTED`, which want none.
         second: likewise.
     """
-    low, high = wanted[torch.minimum(first, second)], wanted[torch.maximum(first, second)]
-    return torch.where(low >= 0, low, high)
+    result = wanted[-1].expand(first.shape)
+    for ends in (torch.maximum(first, second), torch.minimum(first, second)):
+        at_end = torch.where(ends >= 0, wanted[ends], -1)
+        result = torch.where(at_end >= 0, at_end, result)
+    return result
 
 
 def types_at_nodes(edge_index: Tensor, types: Tensor, num_nodes: int) -> TypesAtNodes:
@@ -263,6 +267,8 @@ class GivenEdges:
     def on(self, nodes: Tensor) -> GivenEdges:
         """Return the edges for a graph of other nodes, such as a part of this one, or copies.
 
+        Types that were chosen for edges of an attacked graph are not kept: parts are for trials.
+
         Args:
             nodes: int64 [m], the node of the present graph that each node is; `INJECTED`, or a
                 number above all of them, for injected nodes.
@@ -273,14 +279,14 @@ class GivenEdges:
         return replace(self, nodes=present, chosen=None)
 
     def with_types_at(self, wanted: Tensor) -> GivenEdges:
-        """Return the same, of which new edges at nodes have the types wanted there, int64 [N].
+        """Return the same with types int64 [num_nodes + 1] of new edges, see `TypesAtNodes.wanted`.
 
         Raises:
             ValueError: its edges have no types, or new ones are of one type.
         """
         if self.types is None:
             raise ValueError("types of new edges cannot be chosen: edges have none, or are of one")
-        wanted = torch.cat([wanted, wanted.new_full((1,), -1)]).to(self.types.leaving.device)
+        wanted = wanted.to(self.types.leaving.device)
         return replace(self, types=replace(self.types, wanted=wanted))
 
     def with_types(self, edge_index: Tensor, types: Tensor, num_nodes: int) -> GivenEdges:

@@ -100,9 +100,11 @@ def _of_edges(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
         return []
     advice = ""
     if given.types is not None and isinstance(dataset, Dataset):
+        takes = adapter is not None and adapter.convention.takes("edge_type")
+        chosen = "white-box attacks choose it, but not on single targets; " if takes else ""
         advice = (
-            f"; white-box attacks choose it, but not on single targets; "
-            f"#type{given.types.commonest} behind the dataset changes edges of that type alone"
+            f"; {chosen}#type{given.types.commonest} behind the dataset changes edges of that type "
+            f"alone"
         )
     result = [f"edges as given ({edges_of_attacks(given)}{advice})"]
     if adapter is not None:

@@ -227,7 +227,8 @@ def cut_off(
     attacked = apply(graph, perturbation)
     with torch.no_grad():
         before, after = (
-            _seeded(_of_features(model, at, linked, None)[1], at.x, 0) for at in (graph, attacked)
+            _seeded(_of_features(model_on(model, at), at, linked, None)[1], at.x, 0)
+            for at in (graph, attacked)
         )
     change = (after - before).abs().amax(1)
     return float((change <= ROUNDING * before.abs().amax(1)).float().mean())

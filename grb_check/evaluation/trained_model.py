@@ -35,8 +35,8 @@ class TrainedModel:
             starts; the same for all attacks.
         kept: what `fallbacks.kept` found, by threat, likewise.
         opened: the same model without what stops its gradients, see `open_gradients`, if any.
-        new_types: int64 [num_nodes], of new edges at each node, where these are not the commonest
-            there, see `edge_types`.
+        new_types: int64 [num_nodes + 1], of new edges at each node and of all others, where these
+            are not the commonest at their ends, see `edge_types`.
         of_types: the same model with such types, by their bytes.
     """
 

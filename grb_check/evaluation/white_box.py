@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
 from grb_check.attacks.names import NOT_EXCHANGED, without_budgets
 from grb_check.attacks.scenarios import INJECTION
@@ -20,7 +21,7 @@ from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation.attempts import Attempt, Attempts
 from grb_check.evaluation.diagnostics import TRANSFER, stronger
-from grb_check.evaluation.edge_types import of_each_type, of_worst_types, typed, words_of
+from grb_check.evaluation.edge_types import Found, typed, weakest
 from grb_check.evaluation.fallbacks import (
     SEARCH,
     Grounds,
@@ -69,10 +70,10 @@ def white_box(
     transferred = transferred_variant(trial)
     shown = random_ones(trial)[:1] if transferred is None else [transferred[0]]
     model = followed(trial, victim, shown, kind_of(trial, shown))
-    attacked, (perturbations, reason, _) = _weakest(trial, model)
+    attacked, (perturbations, reason, _) = weakest(trial, model, partial(_adaptive, trial))
     adaptive = perturbations[0] if perturbations else None
     doubts = gradient_doubts(trial, attacked, perturbations, transferred)
-    attempts = _attempts(trial, attacked, adaptive, transferred)
+    attempts = _attempts(trial, attacked, adaptive) | _attempts(trial, model, None, transferred)
     grounds = Grounds(
         doubted=adaptive is None or bool(doubts),
         misled=adaptive is None or any(doubt.name != "cut-off" for doubt in doubts),
@@ -80,11 +81,7 @@ def white_box(
     )
     apart = adaptive is not None and bool(adaptive.flip_targets.numel())  # nothing to exchange
     if not apart and (grounds.doubted or grounds.beaten or _stands(trial, attempts, transferred)):
-        attempts = {
-            **attempts,
-            **_searched(trial, attacked, adaptive, transferred, grounds),
-        }
-    attempts = {name: typed(attempt, attacked) for name, attempt in attempts.items()}
+        attempts["score-based"] = _searched(trial, attacked, adaptive, transferred, grounds)
     method = _strongest(trial, attempts)
     chosen = attempts[method]
     methods = tuple(attempt for attempt in attempts if attempt != "transferred")
@@ -100,55 +97,13 @@ def white_box(
         notes=(
             *_notes(trial, attempts, method, reason, perturbations),
             *[f"{without_budgets(trial.case.attack)}: {OPENED}"] * (model is not victim),
-            *_types_note(trial, chosen.perturbation),
         ),
         diagnostics=(*doubts, *other_findings(trial, victim, attempts)),
         left_by={name: left(trial, attempt.right) for name, attempt in attempts.items()},
     )
 
 
-class _Adaptive(NamedTuple):
-    """What an attack on the model itself made.
-
-    Attributes:
-        perturbations: the strongest first; none if there is no gradient to follow ...
-        reason: ... and why.
-        left: share of the targets that the first leaves right; 1 if there is none.
-    """
-
-    perturbations: list[Perturbation]
-    reason: str
-    left: float
-
-
-def _weakest(trial: Trial, model: TrainedModel) -> tuple[TrainedModel, _Adaptive]:
-    """The model with the types of new edges under which the attack leaves least, and the attack.
-
-    See `edge_types`. The model itself, if types are not chosen, or if nothing is left of it.
-    """
-    tried = [(model, _adaptive(trial, model))]
-
-    def least() -> tuple[TrainedModel, _Adaptive]:
-        return min(tried, key=lambda one: one[1].left)
-
-    for of_type in of_each_type(trial, model):
-        if least()[1].left:
-            tried.append((of_type, _adaptive(trial, of_type)))
-    if least()[1].left:
-        ranked = sorted(tried[1:], key=lambda one: one[1].left)
-        found = [(one, made.perturbations[0]) for one, made in ranked if made.perturbations]
-        of_worst = of_worst_types(trial, model, found)
-        if of_worst is not None:
-            tried.append((of_worst, _adaptive(trial, of_worst)))
-    return least()
-
-
-def _types_note(trial: Trial, perturbation: Perturbation) -> list[str]:
-    words = words_of(perturbation)
-    return [f"{without_budgets(trial.case.attack)}: {words}"] if words else []
-
-
-def _adaptive(trial: Trial, model: TrainedModel) -> _Adaptive:
+def _adaptive(trial: Trial, model: TrainedModel) -> Found:
     """The attack on the model itself, and from blends: the stronger first.
 
     The blends come first, which all attacks of the same threat share: if they leave nothing, there
@@ -171,7 +126,7 @@ def _adaptive(trial: Trial, model: TrainedModel) -> _Adaptive:
             tried.insert(0, (share, perturbation))  # of equals the attack itself comes first
     tried.sort(key=lambda made: made[0])
     made = [perturbation for _, perturbation in tried]
-    return _Adaptive(made, "" if made else reason, tried[0][0] if tried else 1.0)
+    return Found(made, "" if made else reason, tried[0][0] if tried else 1.0)
 
 
 def _itself(trial: Trial, model: TrainedModel) -> Perturbation:
@@ -188,8 +143,8 @@ def _attempts(
     trial: Trial,
     model: TrainedModel,
     adaptive: Perturbation | None,
-    transferred: Stored | None,
-) -> Attempts:
+    transferred: Stored | None = None,
+) -> dict[Method, Attempt]:
     """Try each perturbation on the model."""
     created: dict[Method, Stored] = {}
     if adaptive is not None:
@@ -197,7 +152,7 @@ def _attempts(
     if transferred is not None:
         created["transferred"] = transferred
     return {
-        method: Attempt(*stored, right_after(trial, model, stored[0]))
+        method: typed(Attempt(*stored, right_after(trial, model, stored[0])), model)
         for method, stored in created.items()
     }
 
@@ -232,10 +187,21 @@ def _searched(
     adaptive: Perturbation | None,
     transferred: Stored | None,
     grounds: Grounds,
-) -> Attempts:
-    """Try the best perturbation that a search by queries finds."""
-    result = searched(trial, model, adaptive, transferred, grounds)
-    return {"score-based": Attempt(result, False, right_after(trial, model, result))}
+) -> Attempt:
+    """Try the best perturbation that a search by queries finds.
+
+    With several types of new edges, if no attack by gradients has chosen one.
+    """
+
+    def search(of_types: TrainedModel) -> Found:
+        found = searched(trial, of_types, adaptive, transferred, grounds)
+        return Found([found], "", left(trial, right_after(trial, of_types, found)))
+
+    made = search(model) if adaptive is not None else None
+    if made is None:
+        model, made = weakest(trial, model, search)
+    (result,) = made.perturbations
+    return typed(Attempt(result, False, right_after(trial, model, result)), model)
 
 
 def _strongest(trial: Trial, attempts: Attempts) -> Method:
@@ -251,14 +217,12 @@ def _notes(
     reason: str,
     perturbations: Sequence[Perturbation],
 ) -> tuple[str, ...]:
-    name = without_budgets(trial.case.attack)
-    others = [
-        perturbation
-        for perturbation in perturbations
-        if perturbation.notes != attempts[method].perturbation.notes
-    ]
+    name, chosen = without_budgets(trial.case.attack), attempts[method].perturbation
     notes = [
-        note for perturbation in others for note in perturbation.notes if NOT_EXCHANGED in note
+        note
+        for perturbation in perturbations
+        for note in perturbation.notes
+        if NOT_EXCHANGED in note and note not in chosen.notes
     ]
     if reason:
         notes.append(f"{name}: {reason.partition(';')[0]}: score-based search instead")
@@ -314,6 +278,5 @@ def _attack_reference(
     attempts = _attempts(trial, reference, adaptive, transferred)
     if not no_graph and (adaptive is None or "score-based" in methods):
         grounds = Grounds(doubted=adaptive is None, misled=adaptive is None)
-        searches = _searched(trial, reference, adaptive, transferred, grounds)
-        attempts = {**attempts, **searches}
+        attempts["score-based"] = _searched(trial, reference, adaptive, transferred, grounds)
     return before, attempts[_strongest(trial, attempts)].right if attempts else before

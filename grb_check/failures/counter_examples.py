@@ -99,6 +99,7 @@ def smallest(
         minimal=result.minimal,
         tests=result.tests,
         added_edges=_pairs(small.added_edges),
+        added_types=tuple(small.added_types[: small.added_edges.shape[1]].tolist()),
         removed_edges=_pairs(small.removed_edges),
         injected=_injected(small, num_nodes),
         modified_nodes=tuple(small.modified_nodes.tolist()),
@@ -109,13 +110,15 @@ def smallest(
 
 def _injected(part: Perturbation, num_nodes: int) -> tuple[InjectedNode, ...]:
     """Injected nodes with their links; the first is number `num_nodes`."""
-    links = part.injected_edges.T.tolist()
-    return tuple(
-        InjectedNode(
-            node=num_nodes + node, links=tuple(sorted(end for new, end in links if new == node))
-        )
-        for node in range(part.injected_x.shape[0])
-    )
+    kinds = part.types_of_new()[1].tolist()
+    links = sorted(zip(*part.injected_edges.tolist(), kinds, strict=True))
+    result = []
+    for node in range(part.injected_x.shape[0]):
+        own = [(end, kind) for new, end, kind in links if new == node]
+        types = tuple(kind for _, kind in own) if part.added_types.numel() else ()
+        ends = tuple(end for end, _ in own)
+        result.append(InjectedNode(node=num_nodes + node, links=ends, types=types))
+    return tuple(result)
 
 
 def save_smallest(

@@ -106,7 +106,7 @@ class Victim:
         )
 
     def with_types_at(self, wanted: Tensor) -> Victim | None:
-        """Return the model where new edges at nodes have the types wanted there, int64 [N].
+        """Return the model with types int64 [N + 1] of new edges, see `GivenEdges.with_types_at`.
 
         None if its edges have no types, or if it does not take them.
         """

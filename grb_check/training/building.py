@@ -51,7 +51,8 @@ from grb_check.victims.checks import (
     warn_of_training_mode,
     warn_of_training_step,
 )
-from grb_check.victims.conventions import Convention, detect_convention
+from grb_check.victims.conventions import BY_KIND, Convention, detect_convention
+from grb_check.victims.foreign_forwards import reads_types
 from grb_check.victims.probed import on_given_edges, probed_adapter
 from grb_check.victims.single_output import SingleOutput, kind_of_single
 from grb_check.victims.wrappers import (
@@ -269,8 +270,8 @@ def _treatment_of(built: object, dataset: AnyDataset, name: str) -> _Treatment:
     given = marked.convention if isinstance(marked, Wrapped) else None
     convention = given or detect_convention(module, method, name)
     _check_attributes(dataset, convention, name)
-    if convention.takes_kinds:
-        convention = replace(convention, kinds=_kinds_of(dataset, name))
+    forward = getattr(module, method)
+    convention = replace(convention, kinds=_kinds_for(convention, dataset, forward, name))
     if isinstance(dataset, GraphDataset):
         check_takes_batch(Adapter(module, name, convention, method))
     return _Treatment(module, convention, method, finished, fit)
@@ -288,7 +289,7 @@ def _check_attributes(dataset: AnyDataset, convention: Convention, name: str) ->
         ModelError: the dataset has none.
     """
     for attribute in ("edge_attr", "edge_type"):
-        if attribute not in convention.roles:
+        if not convention.roles & {attribute, f"{attribute}_dict"}:
             continue
         given = dataset.given_edges
         if given is None or attribute not in given.attributes:
@@ -298,20 +299,26 @@ def _check_attributes(dataset: AnyDataset, convention: Convention, name: str) ->
             )
 
 
-def _kinds_of(dataset: AnyDataset, name: str) -> tuple[EdgeKind, ...]:
-    """Return the names of the types of edges, for a module that takes dicts by them.
+def _kinds_for(
+    convention: Convention, dataset: AnyDataset, forward: Callable[..., object], name: str
+) -> tuple[EdgeKind, ...]:
+    """Return the names of the types of edges, if a module takes dicts by them or a `HeteroData`.
 
     Raises:
-        ModelError: the dataset has none.
+        ModelError: it requires dicts, and the dataset has no such names.
     """
-    kinds = () if dataset.given_edges is None else dataset.given_edges.kinds
-    if not kinds:
+    given = dataset.given_edges
+    kinds = () if given is None else given.kinds
+    if kinds and "data" in convention.roles:
+        return kinds if reads_types(forward, kinds[0][0]) else ()
+    if convention.roles & BY_KIND.keys() and not kinds:
+        numbers = ", edge_type" if given is not None and "edge_type" in given.attributes else ""
         raise ModelError(
-            f"model {name} takes a HeteroData or its dicts, but dataset {dataset.name} has no "
+            f"model {name} takes the dicts of a HeteroData, but dataset {dataset.name} has no "
             f"named types of edges; give it as a HeteroData with one type of nodes, or return a "
-            f"module whose forward takes (x, edge_index)"
+            f"module whose forward takes (x, edge_index{numbers})"
         )
-    return kinds
+    return kinds if convention.dict_roles else ()
 
 
 def _module_to_train(built: object, treatment: _Treatment, name: str) -> nn.Module:

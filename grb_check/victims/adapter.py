@@ -46,6 +46,11 @@ def hint(module: nn.Module, error: BaseException) -> str:
         )
     if "cuda" in text.lower():
         return "\nleave the device to the harness: no .cuda(), and new tensors on x.device"
+    if "_dict'" in text:
+        return (
+            "\nit reads the dicts of a HeteroData, and the dataset is none: give a HeteroData with "
+            "one type of nodes"
+        )
     embeds = any(isinstance(submodule, nn.Embedding) for submodule in module.modules())
     if embeds and isinstance(error, (RuntimeError, IndexError)):
         return "\n" + FIXED_SIZE.removeprefix("; ")
@@ -202,7 +207,7 @@ class Adapter:
         fixed |= given
         if "edge_weight" in given:
             fixed["edge_weight"] = seen.weights(cast(Tensor, given["edge_weight"]))
-        elif roles & {"edge_weight", "edge_weight_dict"}:
+        elif roles & {"edge_weight", "edge_weight_dict"}:  # required
             fixed["edge_weight"] = seen.weights()
         if "batch" in roles or self.batch is not None:
             fixed["batch"] = self._batch_of(num_nodes, source.device)
@@ -219,7 +224,7 @@ class Adapter:
         if not kinds or not isinstance(types, Tensor):
             return {}
         result: dict[Role, object] = {}
-        for role in self.convention.roles & BY_KIND.keys():
+        for role in self.convention.dict_roles:
             values = fixed.get(BY_KIND[role])
             if isinstance(values, Tensor):
                 split = edges_by_kind if role == "edge_index_dict" else by_kind

@@ -12,7 +12,7 @@ from torch import nn
 from grb_check.datasets.given_edges import EdgeAttribute, EdgeKind
 from grb_check.errors import ModelError, UsageError
 from grb_check.victims.adjacency import AdjacencyRule
-from grb_check.victims.foreign_forwards import reads_types, refuse_foreign, was_made_hetero
+from grb_check.victims.foreign_forwards import refuse_foreign, was_made_hetero
 
 Role: TypeAlias = Literal[
     "x",
@@ -78,7 +78,7 @@ class Convention:
         adj: how the argument `adj` is made of the adjacency: by a rule, or by a function of it as a
             scipy sparse matrix; None for `module.adj_norm_func`, or the adjacency as it is.
         dense: whether `adj` is a dense matrix.
-        hetero: whether `data` is a `HeteroData`.
+        dict_names: the optional parameters with an entry for each type of edges, and their roles.
         kinds: the names of the types of edges of the data, where arguments, or `data`, have an
             entry for each.
     """
@@ -90,7 +90,7 @@ class Convention:
     type_name: str | None = None
     adj: AdjacencyRule | Callable[..., object] | None = None
     dense: bool = False
-    hetero: bool = False
+    dict_names: tuple[tuple[str, Role], ...] = ()
     kinds: tuple[EdgeKind, ...] = ()
 
     def __str__(self) -> str:
@@ -105,12 +105,12 @@ class Convention:
     @property
     def takes_edge_weight(self) -> bool:
         """Whether weights of edges can be given as an argument."""
-        by_argument = self.roles & {"edge_weight", "edge_weight_dict"}
+        by_argument = {"edge_weight"} & self.roles or {"edge_weight_dict"} & self.dict_roles
         return self.weight_name is not None or bool(by_argument)
 
     def takes(self, attribute: EdgeAttribute) -> bool:
         """Whether attributes of edges of this name are among the arguments, or entries of one."""
-        if self.roles & {"data", attribute, f"{attribute}_dict"}:
+        if self.roles & {"data", attribute} or self.dict_roles & {f"{attribute}_dict"}:
             return True
         if attribute == "edge_type" and "edge_index_dict" in self.roles:
             return True
@@ -127,12 +127,13 @@ class Convention:
             (self.type_name, "edge_type"),
             (self.batch_name, "batch"),
         )
-        return tuple((name, role) for name, role in names if name is not None)
+        given = ((name, role) for name, role in names if name is not None)
+        return (*given, *self.dict_names)
 
     @property
-    def takes_kinds(self) -> bool:
-        """Whether arguments, or `data`, have an entry for each type of edges."""
-        return self.hetero or bool(self.roles & BY_KIND.keys())
+    def dict_roles(self) -> frozenset[Role]:
+        """Roles of all arguments with an entry for each type of edges or nodes."""
+        return (self.roles | {role for _, role in self.dict_names}) & BY_KIND.keys()
 
     @property
     def takes_batch(self) -> bool:
@@ -212,7 +213,11 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
         batches[0] if batches and "data" not in roles.values() else None,
         _taken_attributes(module, attributes) if "edge_index" in roles.values() else None,
         types[0] if types and "edge_index" in roles.values() else None,
-        hetero="data" in roles.values() and reads_types(getattr(module, method)),
+        dict_names=tuple(
+            (p.name, role)
+            for p in named
+            if p.name not in roles and (role := _role(p.name)) in BY_KIND and role is not None
+        ),
     )
 
 

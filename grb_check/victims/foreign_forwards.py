@@ -63,10 +63,11 @@ def refuse_foreign(
         raise ModelError(f"model {name}: forward({', '.join(required)}) takes {reason}")
 
 
-def reads_types(forward: Callable[..., object]) -> bool:
-    """Return whether a method reads the dicts of a `HeteroData`."""
-    source = _source_of(forward)
-    return ".x_dict" in source or ".edge_index_dict" in source
+def reads_types(forward: Callable[..., object], node_type: str) -> bool:
+    """Return whether a method reads its argument as a `HeteroData` with this type of nodes."""
+    words = ".x_dict", ".edge_index_dict", ".edge_types", ".metadata()", f"[{node_type!r}]"
+    source = _source_of(forward).replace('"', "'")
+    return any(word in source for word in words)
 
 
 def was_made_hetero(module: nn.Module) -> bool:

@@ -125,16 +125,14 @@ def test_types_of_new_edges_are_chosen_at_nodes_or_for_edges(
         result = given.seen(pairs, SIZE + 1)
         return counted(result.edge_index, result.attributes["edge_type"])
 
-    wanted = torch.tensor(data.draw(st.lists(st.integers(-1, 2), min_size=SIZE, max_size=SIZE)))
+    kinds = st.lists(st.integers(-1, 2), min_size=SIZE + 1, max_size=SIZE + 1)
+    wanted = torch.tensor(data.draw(kinds))
     usual = {end[:2]: end[2] for end in seen(given) - counted(ends, types)}
     expected = counted(ends, types)
     for source, target in pairs[:, is_new].T.tolist():
-        low, high = sorted((source, target))
-        at_low, at_high = (int(wanted[node]) if node < SIZE else -1 for node in (low, high))
-        if high == SIZE:  # counts as the smaller one, which wants nothing
-            at_low, at_high = at_high, at_low
-        kind = at_low if at_low >= 0 else at_high
-        expected[source, target, kind if kind >= 0 else usual[source, target]] += 1
+        at_ends = [int(wanted[node]) for node in sorted((source, target)) if node < SIZE]
+        kind = next((kind for kind in (*at_ends, int(wanted[-1])) if kind >= 0), None)
+        expected[source, target, usual[source, target] if kind is None else kind] += 1
     assert seen(given.with_types_at(wanted)) == expected
     chosen = torch.randint(3, (pairs.shape[1],), generator=torch.Generator().manual_seed(0))
     expected = counted(ends, types) + counted(pairs[:, is_new], chosen[is_new])

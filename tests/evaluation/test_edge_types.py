@@ -11,10 +11,10 @@ pytestmark = pytest.mark.usefixtures("short_trainings")
 ATTACK = "injection/pgd+iterations=20+white-box"
 
 
-def attacked(dataset: str, attack: str) -> tuple[float, list[str]]:
-    """Return what is left, and the notes on types."""
+def attacked(dataset: str, attack: str, model: str = "deaf:build") -> tuple[float, list[str]]:
+    """Return what is left, and the notes on types and findings that links have no effect."""
     record = grb_check.run(
-        "deaf:build",
+        model,
         dataset=dataset,
         difficulty="full",
         attack=attack,
@@ -27,18 +27,26 @@ def attacked(dataset: str, attack: str) -> tuple[float, list[str]]:
     if row.outcome is None:
         raise BudgetError(row.message)
     (repeat,) = row.outcome.repeats
-    return repeat.victim.attacked, [note for note in repeat.notes if "edge_type" in note]
+    notes = [note for note in repeat.notes if "edge_type" in note]
+    notes += [finding.name for finding in repeat.diagnostics if finding.name == "cut-off"]
+    return repeat.victim.attacked, notes
 
 
 @pytest.mark.slow
 def test_edges_at_each_target_have_the_type_that_it_hears() -> None:
     """Edges of the type that is common there change nothing, and those of one type half of them."""
     left, notes = attacked("deaf:data", ATTACK)
-    assert [note.partition(": ")[2] for note in notes] == [
-        "new edges of edge_type 0, 1, by the model's answers"
-    ]
+    assert notes[:1] == ["new edges of edge_type 0, 1, by the model's answers"]
     of_one_type = [attacked(f"deaf:data#type{kind}", ATTACK)[0] for kind in (0, 1)]
     assert left < min(of_one_type)
+
+
+@pytest.mark.slow
+def test_searches_by_answers_choose_types_too() -> None:
+    """Of a model without a gradient."""
+    left, notes = attacked("deaf:data", "injection/pgd+iterations=10+white-box", "deaf:numb")
+    assert left < 0.95
+    assert notes
 
 
 @pytest.mark.slow
@@ -54,6 +62,7 @@ def test_an_attack_of_a_user_chooses_types_too() -> None:
     left, _ = attacked("deaf:data", "deaf:chooses")
     assert left < 0.6  # of one class
     assert attacked("deaf:data", "deaf:leaves_open") == (1.0, [])
+    assert attacked("deaf:data", "deaf:chooses_and_knows") == (left, [])
     by_answers, notes = attacked("deaf:data", "deaf:leaves_open_and_knows")
     assert (by_answers, len(notes)) == (left, 1)
 

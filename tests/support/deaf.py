@@ -35,6 +35,18 @@ class Deaf(nn.Module):
         return 2 * x[:, :2] + sums
 
 
+class Numb(Deaf):
+    """The same without a gradient."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor) -> Tensor:
+        with torch.no_grad():
+            return torch.from_numpy(super().forward(x, edge_index, edge_type).numpy())
+
+
+def numb() -> grb_check.Trained:
+    return grb_check.Trained(Numb().eval())
+
+
 def build() -> grb_check.Trained:
     return grb_check.Trained(Deaf().eval())
 
@@ -62,5 +74,6 @@ class Strangers:
 
 chooses = Strangers(lambda group: group, "black-box")
 leaves_open = Strangers(lambda group: group[:0], "black-box")
+chooses_and_knows = Strangers(lambda group: group, "white-box")
 leaves_open_and_knows = Strangers(lambda group: group[:0], "white-box")
 unknown = Strangers(lambda group: torch.full_like(group, 7), "black-box")
