@@ -129,7 +129,7 @@ def test_a_users_set_of_graphs_is_attacked(pytester: pytest.Pytester) -> None:
         [
             "*9 cases of suite graphs (default) x 1 repeat*",
             "GIN on mysets.rings_and_stars (mysets:rings_and_stars, constant features, 80/20*",
-            "note: dataset mysets:rings_and_stars: the nodes have no features; models get the*",
+            "  between data and model: the nodes have no features; models get the*",
         ]
     )
     record = json.loads((pytester.path / "run.json").read_text())
