@@ -55,9 +55,9 @@ def white_box(
     stronger result is its own. If there is no gradient, a search by queries takes the place of the
     attack; if the gradient is in doubt (`gradient_checks`), the same attack on a surrogate is
     stronger, from which the search then starts, too, or the model seems robust, the search is made
-    besides. The strongest perturbation counts; where edges have types, with those of new edges under
-    which it is the strongest (`edge_types`). The references are attacked in the same ways as the
-    victim. Perturbations of the victim are not stored; the scores of the references are.
+    besides. The strongest perturbation counts; where edges have types, with those of new edges
+    under which it is the strongest (`edge_types`). The references are attacked in the same ways as
+    the victim. Perturbations of the victim are not stored; the scores of the references are.
 
     Args:
         trial: the attack in its repeat.
