@@ -16,7 +16,7 @@ from torch import Tensor
 
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.threat import BY_ENDS, Perturbation
-from grb_check.datasets.given_edges import INJECTED, types_at
+from grb_check.datasets.new_edge_types import INJECTED, types_at
 from grb_check.evaluation.attempts import Attempt
 from grb_check.evaluation.scores import answers_after
 from grb_check.evaluation.trained_model import TrainedModel

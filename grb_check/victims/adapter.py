@@ -46,7 +46,7 @@ def hint(module: nn.Module, error: BaseException) -> str:
         )
     if "cuda" in text.lower():
         return "\nleave the device to the harness: no .cuda(), and new tensors on x.device"
-    if "_dict'" in text:
+    if "x_dict'" in text or "edge_index_dict'" in text:
         return (
             "\nit reads the dicts of a HeteroData, and the dataset is none: give a HeteroData with "
             "one type of nodes"

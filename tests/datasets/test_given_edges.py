@@ -17,8 +17,8 @@ from grb_check.datasets.given_edges import (
     edges_of_type,
     given_edges,
     of_new_edges,
-    types_at_nodes,
 )
+from grb_check.datasets.new_edge_types import types_at_nodes
 
 SIZE = 6
 # From 0 to 1 twice, 1 to 2 one way, 2 and 3 both ways, a loop at 3.
