@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.utils import index_to_mask
 
 from grb_check.errors import ModelError
@@ -38,13 +38,14 @@ from grb_check.gradients.layer_calls import (
     recorded_calls,
     replayed,
 )
-from grb_check.gradients.linear_rows import linear_row_logits
+from grb_check.gradients.linear_rows import LinearRows, linear_rows
 from grb_check.gradients.sparse_sums import summed_logits
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 
 LinkedLogits = Callable[[Tensor, Tensor], Tensor]
+LINEAR: Final = 0  # number of the form of `linear_rows`
 NO_FORM: Final = -1
 
 
@@ -84,10 +85,15 @@ def injected_row_logits(
     def whole(features: Tensor) -> Tensor:
         return topology(torch.cat([x, features]))[targets]
 
-    module = _recorded(adapter, x, edge_index, count, targets)
-    if module is None:
+    graph = _InjectedGraph.of(adapter, x, edge_index, count, targets)
+    if graph is None:
         return None
     trial = _Trial.on(x, count, first=known.number is None)
+    if known.number == LINEAR:
+        return _linear_again(graph, trial, whole)
+    module = graph.recorded()
+    if module is None:
+        return None
     answers = trial.answers(whole)
     if answers is None or (trial.first and answers.gradient is None):
         return None  # such as no backward pass; the attack meets it, too
@@ -100,6 +106,15 @@ def injected_row_logits(
     if trial.first:
         known.number = NO_FORM
     return None
+
+
+def _linear_again(graph: _InjectedGraph, trial: _Trial, whole: OnRows) -> OnRows | None:
+    """Return the linear form, for which no calls of layers are recorded; None if it fails."""
+    answers = trial.answers(whole)
+    form = None if answers is None else graph.linear()
+    if answers is None or form is None or not trial.passing(form.logits, answers, form.clean):
+        return None
+    return _or_whole(form.logits, whole)
 
 
 def linked_row_logits(
@@ -134,7 +149,8 @@ def linked_row_logits(
     def whole(features: Tensor) -> Tensor:
         return topology(torch.cat([x, features]))[targets]
 
-    module = _recorded(adapter, x, edge_index, count, targets)
+    graph = _InjectedGraph.of(adapter, x, edge_index, count, targets)
+    module = None if graph is None else graph.recorded()
     if module is None or not module.calls:
         return None
     trial = _Trial.on(x, count, first=True)
@@ -166,60 +182,95 @@ def _or_whole(logits_of: OnRows, whole: OnRows) -> OnRows:
     return logits
 
 
-def _recorded(
-    adapter: Adapter, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
-) -> _RecordedModule | None:
-    """Return a module and its call on features of 0; None if its layers are not understood."""
-    if not x.numel() or not targets.numel():
-        return None
-    num_nodes = x.shape[0] + count
-    start = torch.cat([x, x.new_zeros((count, x.shape[1]))])
-    forward = keeping_state(adapter.module, adapter.with_graph(edge_index, num_nodes, {}))
-    try:
-        with torch.no_grad(), isolated_randomness(0):
-            clean, calls = recorded_calls(adapter.module, lambda: forward(start))
-    except (ModelError, RuntimeError):  # the attack meets it, too
-        return None
-    if clean.shape[:1] != (num_nodes,):
-        return None
-    injected = torch.arange(x.shape[0], num_nodes, device=x.device)
-    return _RecordedModule(adapter.module, forward, calls, start, clean, injected, targets)
-
-
 @dataclass(frozen=True, eq=False)
-class _RecordedModule:
-    """A module, and what it was given and returned on a graph of M nodes.
+class _InjectedGraph:
+    """A module on a graph of M nodes, whose last ones are injected.
 
     Attributes:
-        module: in evaluation mode.
+        adapter: of the module, in evaluation mode.
         forward: calls it.
-        calls: of its layers; none if one is not understood.
         start: float [M, d], features, 0 for injected nodes.
-        clean: float [M, c], its output.
         injected: int64 [n], the last nodes.
         targets: int64 [t].
     """
 
-    module: nn.Module
+    adapter: Adapter
     forward: OnRows
-    calls: Sequence[LayerCall]
     start: Tensor
-    clean: Tensor
     injected: Tensor
     targets: Tensor
+
+    @classmethod
+    def of(
+        cls, adapter: Adapter, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
+    ) -> _InjectedGraph | None:
+        """Return the module on a graph, whose arguments are those of `injected_row_logits`.
+
+        None if there is nothing to restrict.
+        """
+        if not x.numel() or not targets.numel():
+            return None
+        num_nodes = x.shape[0] + count
+        return cls(
+            adapter,
+            keeping_state(adapter.module, adapter.with_graph(edge_index, num_nodes, {})),
+            torch.cat([x, x.new_zeros((count, x.shape[1]))]),
+            torch.arange(x.shape[0], num_nodes, device=x.device),
+            targets,
+        )
+
+    def linear(self) -> LinearRows | None:
+        """Return the form of `linear_rows`; None if it does not apply, or the module fails."""
+        try:
+            return linear_rows(self.adapter, self.forward, self.start, self.injected, self.targets)
+        except (ModelError, RuntimeError):  # the attack meets it, too
+            return None
+
+    def recorded(self) -> _RecordedModule | None:
+        """Return the module with the calls of its layers; None if it fails."""
+        module = self.adapter.module
+        try:
+            with torch.no_grad(), isolated_randomness(0):
+                clean, calls = recorded_calls(module, lambda: self.forward(self.start))
+        except (ModelError, RuntimeError):
+            return None
+        if clean.shape[:1] != self.start.shape[:1]:
+            return None
+        return _RecordedModule(self, clean, calls)
+
+
+@dataclass(frozen=True, eq=False)
+class _RecordedModule:
+    """A module, and what its layers were given and it returned for features of 0.
+
+    Attributes:
+        graph: with the module.
+        clean: float [M, c], its output.
+        calls: of its layers; none if one is not understood.
+    """
+
+    graph: _InjectedGraph
+    clean: Tensor
+    calls: Sequence[LayerCall]
 
     def forms(self) -> Iterator[Callable[[], OnRows | None]]:
         """Yield what makes a map from injected features to the targets' output, the fastest first.
 
         Without links; None is a form that does not apply.
         """
-        yield lambda: linear_row_logits(
-            self.module, self.forward, self.start, self.injected, self.targets
-        )
+        yield self._linear
         for sets in self.row_sets(None) if self.calls else ():
             yield partial(self._without_links, sets)
-        yield lambda: summed_logits(
-            self.module, self.forward, self.start, self.injected, self.targets
+        yield self._summed
+
+    def _linear(self) -> OnRows | None:
+        form = self.graph.linear()
+        return None if form is None else form.logits
+
+    def _summed(self) -> OnRows | None:
+        graph = self.graph
+        return summed_logits(
+            graph.adapter.module, graph.forward, graph.start, graph.injected, graph.targets
         )
 
     def _without_links(self, sets: Sequence[Tensor]) -> OnRows | None:
@@ -232,17 +283,17 @@ class _RecordedModule:
         A module that adds up rows from before and after a layer needs the same ones on both sides.
         If links have weights, all that they may join are among the rows after each layer.
         """
-        num_nodes = self.start.shape[0]
-        joined = self.injected[:0]
+        num_nodes = self.graph.start.shape[0]
+        joined = self.graph.injected[:0]
         if links is not None:
-            joined = torch.cat([self.injected, links.candidates])
+            joined = torch.cat([self.graph.injected, links.candidates])
         # All neighbours of a candidate change with its degree, if layers divide by the sender's.
         scaled = links is not None and any(map(divides_by_senders_degree, self.calls))
-        changed = joined if scaled else self.injected
+        changed = joined if scaled else self.graph.injected
         reached = [index_to_mask(changed, num_nodes)]
         for call in self.calls:
             reached.append(_grown(reached[-1], call.edge_index, links))
-        needed = [index_to_mask(self.targets, num_nodes)]
+        needed = [index_to_mask(self.graph.targets, num_nodes)]
         for call in reversed(self.calls):
             needed.append(_grown(needed[-1], call.edge_index.flip(0), links))
         first, *others = (r & n for r, n in zip(reached, reversed(needed), strict=True))
@@ -259,16 +310,16 @@ class _RecordedModule:
         """
         parts = []
         for call, before, after in zip(self.calls, sets, sets[1:], strict=False):
-            part = restricted(call, Rows(before, after, self.start.shape[0], links))
+            part = restricted(call, Rows(before, after, self.graph.start.shape[0], links))
             if part is None:
                 return None
             parts.append(part)
-        first = spread(self.start, self.injected, sets[0])
-        last = spread(self.clean, sets[-1], self.targets)
+        first = spread(self.graph.start, self.graph.injected, sets[0])
+        last = spread(self.clean, sets[-1], self.graph.targets)
 
         def logits(features: Tensor, of_links: Tensor | None) -> Tensor:
             given = [partial(_weighted, part, of_links) for part in parts]
-            return last(replayed(self.forward, self.calls, given, first(features)))
+            return last(replayed(self.graph.forward, self.calls, given, first(features)))
 
         return logits
 

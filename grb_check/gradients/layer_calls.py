@@ -105,10 +105,23 @@ def _recorded(
     return output, known if understood else [], versions if understood else []
 
 
-def recorded_call(
-    part: nn.Module, forward: Callable[[], object]
-) -> tuple[LayerCall, Tensor] | None:
-    """Return the call of a part of a module, and its output.
+@dataclass(frozen=True, eq=False)
+class PartCall:
+    """The only call of a part of a module.
+
+    Attributes:
+        call: of the part.
+        output: float [N, b] of the part.
+        clean: float [M, c], the output of the whole module.
+    """
+
+    call: LayerCall
+    output: Tensor
+    clean: Tensor
+
+
+def recorded_call(part: nn.Module, forward: Callable[[], Tensor]) -> PartCall | None:
+    """Return the call of a part of a module.
 
     None if it is not called once, with features and edges, or does not return a tensor.
     """
@@ -123,10 +136,10 @@ def recorded_call(
         return outputs[-1]
 
     with _forwards({part: recording}):
-        forward()
+        clean = forward()
     if len(calls) != 1 or calls[0] is None or not isinstance(outputs[0], Tensor):
         return None
-    return calls[0], outputs[0]
+    return PartCall(calls[0], outputs[0], clean)
 
 
 def replayed(

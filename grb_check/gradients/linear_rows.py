@@ -13,6 +13,7 @@ say, as in `injected_rows`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -21,24 +22,39 @@ from torch import Tensor, nn
 from grb_check.gradients.layer_calls import (
     LayerCall,
     OnRows,
+    PartCall,
     keeping_state,
     layers_of,
     recorded_call,
     replayed,
 )
 from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.adapter import Adapter
 
 COLUMNS: Final = 64  # of one-hot columns, each of which is propagated like one of the features
 MOST_ENTRIES: Final = 20_000_000  # of L, 80 MB
 
 
-def linear_row_logits(
-    module: nn.Module, forward: OnRows, start: Tensor, injected: Tensor, targets: Tensor
-) -> OnRows | None:
-    """Return the map from features [n, d] of injected nodes to the output [t, c] at targets.
+@dataclass(frozen=True, eq=False)
+class LinearRows:
+    """A module as a map of injected rows.
+
+    Attributes:
+        logits: from features [n, d] of injected nodes to the output [t, c] at targets.
+        clean: float [t, c], the module's own output for features of 0.
+    """
+
+    logits: OnRows
+    clean: Tensor
+
+
+def linear_rows(
+    adapter: Adapter, forward: OnRows, start: Tensor, injected: Tensor, targets: Tensor
+) -> LinearRows | None:
+    """Return a module as a map of injected rows.
 
     Args:
-        module: in evaluation mode.
+        adapter: of a module in evaluation mode.
         forward: calls it on features float [M, d].
         start: float [M, d], features, 0 for injected nodes.
         injected: int64 [n].
@@ -51,23 +67,26 @@ def linear_row_logits(
     if injected.numel() * targets.numel() > MOST_ENTRIES:
         return None
     with torch.no_grad(), isolated_randomness(0):
-        recorded = _propagation(module, lambda: forward(start))
-        response = None if recorded is None else _response(recorded[0], injected, targets)
-    if recorded is None or response is None:
+        part = _propagation(adapter.module, lambda: forward(start))
+        if part is None:
+            return None
+        with adapter.within():
+            response = _response(part.call, injected, targets)
+    if response is None:
         return None
-    call, output = recorded
-    constant, before = output[targets], call.x[injected]
+    constant, before = part.output[targets], part.call.x[injected]
 
     def propagated(h: Tensor) -> Tensor:
         return constant + response @ (h - before)
 
-    return lambda features: replayed(forward, [call], [propagated], features)
+    return LinearRows(
+        lambda features: replayed(forward, [part.call], [propagated], features),
+        part.clean[targets],
+    )
 
 
-def _propagation(
-    module: nn.Module, forward: Callable[[], object]
-) -> tuple[LayerCall, Tensor] | None:
-    """The call of the smallest part of a module that holds all layers of PyG, and its output.
+def _propagation(module: nn.Module, forward: Callable[[], Tensor]) -> PartCall | None:
+    """The call of the smallest part of a module that holds all layers of PyG.
 
     None unless it is called once, and returns features of the shape that it is given.
     """
@@ -75,7 +94,7 @@ def _propagation(
     holding = [part for part in module.modules() if layers and layers <= set(layers_of(part))]
     for part in reversed(holding[1:]):  # the first is the module
         recorded = recorded_call(part, forward)
-        if recorded is not None and recorded[1].shape == recorded[0].x.shape:
+        if recorded is not None and recorded.output.shape == recorded.call.x.shape:
             return recorded
     return None
 

@@ -41,7 +41,9 @@ def summed_logits(
 ) -> OnRows | None:
     """Return the map from features [n, d] of injected nodes to the output [t, c] at targets.
 
-    Arguments are those of `linear_rows.linear_row_logits`.
+    Args:
+        module: in evaluation mode.
+        forward, start, injected, targets: as in `linear_rows.linear_rows`.
 
     Returns:
         None if no layer of the module adds up such messages, or the graph is not on the CPU.
@@ -154,12 +156,12 @@ class SparseSums:
     def _known(self, edges: Tensor, num_nodes: int) -> _KnownEdges | None:
         """Return what is known of edges int64 [2, e], made once; None of nodes that are not."""
         for known in self.last:
-            if known.num_nodes == num_nodes and torch.equal(known.edges, edges):
+            if known.num_nodes == num_nodes and known.are(edges):
                 return known
         if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < num_nodes:
             return None
-        edges = edges.clone()
-        made = _KnownEdges(edges, SparsityPattern.of(edges[1], edges[0], num_nodes))
+        kept = edges.clone()
+        made = _KnownEdges(kept, SparsityPattern.of(kept[1], kept[0], num_nodes))
         self.last.append(made)
         while len(self.last) > 1 and sum(known.size for known in self.last) > MOST_ENTRIES:
             del self.last[0]
@@ -264,11 +266,13 @@ class _KnownEdges:
     Attributes:
         edges: int64 [2, e].
         pattern: of the matrix.
+        given: the tensor that was equal to them last, and its version then.
         last: the last call, the numbers in it and their version, and the matrix.
     """
 
     edges: Tensor
     pattern: SparsityPattern
+    given: tuple[Tensor, int] | None = None
     last: tuple[_Use, Tensor | None, int, WeightedMatrix] | None = None
 
     @property
@@ -280,6 +284,15 @@ class _KnownEdges:
     def size(self) -> int:
         """Number of edges."""
         return self.edges.shape[1]
+
+    def are(self, edges: Tensor) -> bool:
+        """Return whether these are the edges; hops one after another are given the same tensor."""
+        if self.given is not None and self.given[0] is edges and self.given[1] == edges._version:
+            return True
+        if not torch.equal(self.edges, edges):
+            return False
+        self.given = edges, edges._version
+        return True
 
     def matrix(self, use: _Use, numbers: Tensor | None, x: Tensor) -> WeightedMatrix:
         """Return the matrix for rows x; hops of a layer one after another share it."""

@@ -14,6 +14,7 @@ from torch_geometric.nn import APPNP, SGConv, SimpleConv, SSGConv
 
 from grb_check.gradients import injected_rows, linear_rows
 from grb_check.gradients.injected_rows import NO_FORM, RowForm, injected_row_logits
+from grb_check.gradients.linear_rows import LinearRows
 from grb_check.models.defences.gprgnn import GPRGNN, GeneralizedPageRank
 
 
@@ -143,6 +144,7 @@ def test_the_form_that_passed_is_only_asked_for_its_output_again(
     injected = torch.randn(count, WIDTH, dtype=torch.float64)
     expected = adapter(torch.cat([x, injected]), fewer)[targets]
     torch.testing.assert_close(logits_of(injected), expected)
-    monkeypatch.setattr(injected_rows, "linear_row_logits", lambda *_: lambda x: x.new_ones(1, 3))
+    other = LinearRows(lambda features: features.new_ones(1, 3), torch.zeros(1, 3))
+    monkeypatch.setattr(injected_rows, "linear_rows", lambda *_: other)
     assert injected_row_logits(adapter, x, fewer, count, targets, known) is None
     assert known.number == 0

@@ -250,6 +250,21 @@ def test_numbers_that_change_in_place_are_seen() -> None:
         weights.mul_(2)
 
 
+def test_edges_that_change_in_place_are_seen() -> None:
+    torch.manual_seed(0)
+    num_nodes, _, edge_index, _ = community()
+    edge_index = edge_index[:, edge_index.max(0).values < num_nodes]
+    module = Two(Layer).double().eval()
+    x = torch.randn((num_nodes, WIDTH), dtype=torch.float64)
+    sums = SparseSums.of(module, x.device)
+    assert sums is not None
+    for _ in range(2):
+        with sums.used(), torch.no_grad():
+            given_here = module(x, edge_index)
+        assert torch.allclose(given_here, module(x, edge_index))
+        edge_index[1] = edge_index[1].roll(1)
+
+
 @pytest.mark.parametrize("kind", ["propagate_forward", "propagate_forward_pre", "message_forward"])
 def test_hooks_of_pyg_are_called(kind: str) -> None:
     torch.manual_seed(0)
