@@ -282,9 +282,10 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
             "it is of single targets or parts; apply that of one, see of_target, part_of"
         )
     device, num_nodes = graph.x.device, graph.num_nodes
-    x = graph.x.clone()
-    x[perturbation.modified_nodes.to(device)] = _rows(perturbation.modified_x, graph.x)
-    x = torch.cat([x, _rows(perturbation.injected_x, graph.x)])
+    x, modified = graph.x, perturbation.modified_nodes.to(device)
+    if modified.numel():
+        x = x.index_copy(0, modified, _rows(perturbation.modified_x, x))
+    x = torch.cat([x, _rows(perturbation.injected_x, x)])  # a copy, whatever is injected
 
     remaining = graph.edge_index
     removed = perturbation.removed_edges.to(device)
