@@ -136,9 +136,10 @@ def test_the_form_that_passed_is_only_asked_for_its_output_again(
     assert injected_row_logits(adapter, x, edge_index, count, targets, known) is not None
 
     def fail(*_: object, **__: object) -> None:
-        raise AssertionError("a gradient was asked for")
+        raise AssertionError("a gradient, or the layers' calls, were asked for")
 
     monkeypatch.setattr(injected_rows, "along_direction", fail)
+    monkeypatch.setattr(injected_rows, "recorded_calls", fail)
     logits_of = injected_row_logits(adapter, x, fewer, count, targets, known)
     assert logits_of is not None
     injected = torch.randn(count, WIDTH, dtype=torch.float64)
