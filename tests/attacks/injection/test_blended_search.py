@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from searched_injections import (
     DATASET,
@@ -57,6 +57,7 @@ class Filtering(LinearModel):
 
 
 @pytest.mark.slow
+@settings(deadline=None, max_examples=30)
 @given(st.data(), st.booleans())
 def test_it_stays_within_any_threat(data: st.DataObject, by_answers: bool) -> None:
     """Also with fewer targets than links, and a range of a single value."""
