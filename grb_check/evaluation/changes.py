@@ -26,11 +26,9 @@ _SCALED: Final[dict[FeatureRule, str]] = {
     "grb": "features normalised as GRB does",
     "rows": "each node's features divided by their sum",
 }
+_MASKS: Final = ("train_mask", "val_mask", "test_mask")
 _KNOWN: Final = frozenset(
-    {
-        *("x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "split", "edge_kinds"),
-        *EDGE_ATTRIBUTES,
-    }
+    {*("x", "edge_index", "y", "split", "edge_kinds"), *_MASKS, *EDGE_ATTRIBUTES}
 )
 
 
@@ -83,7 +81,7 @@ def _of_data(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
         others = sorted({*map(str, user_graph.keys())} - _KNOWN)
         if others:
             result.append(f"not passed to models: {', '.join(others)}")
-        result += _casts(user_graph, dataset.given_edges)
+        result += [*_casts(user_graph, dataset.given_edges), *_reshaped(user_graph)]
     return result
 
 
@@ -114,19 +112,32 @@ def _of_edges(dataset: AnyDataset, adapter: Adapter | None) -> list[str]:
 
 
 def _casts(user_graph: Data, given: GivenEdges | None) -> list[str]:
-    """Types of the edges and of their attributes, where they change."""
-    types = {"edge_index": torch.int64}
+    """Types of classes, masks, edges and their attributes, where they change."""
+    types = {"edge_index": torch.int64, "y": torch.int64, **dict.fromkeys(_MASKS, torch.bool)}
     if given is not None:
         types |= {name: values.dtype for name, values in given.attributes.items()}
     names = {
         name: (dtype_name(user_graph[name].dtype), dtype_name(dtype))
         for name, dtype in types.items()
-        if name in user_graph
+        if isinstance(user_graph.get(name), torch.Tensor)
     }
     return [
         f"{name} cast from {before} to {after}"
         for name, (before, after) in names.items()
         if before != after
+    ]
+
+
+def _reshaped(user_graph: Data) -> list[str]:
+    """What was given as a table and is one number for each node, graph or edge."""
+    tables = {
+        name: user_graph[name].shape[1]
+        for name in ("y", "edge_weight", "edge_type")
+        if isinstance(user_graph.get(name), torch.Tensor) and user_graph[name].dim() == 2
+    }
+    return [
+        f"{name} read from one column" if width == 1 else f"{name} read from one-hot rows"
+        for name, width in tables.items()
     ]
 
 

@@ -38,7 +38,14 @@ WORDS = {
     "unlabelled": "no class",
     "no-validation": "held out",
     "more": "not passed to models: place",
+    "sparse": "sparse features made dense",
+    "one-hot": "y read from one-hot rows",
+    "column": "y read from one column",
+    "small": "y cast from uint8",
+    "marks": "test_mask cast from int64 to bool",
 }
+# Of these an array can have one.
+EXCLUSIVE = (("whole", "double", "half"), ("unlabelled", "one-hot", "column", "small"))
 
 
 def edges_with(oddities: set[str]) -> NDArray[np.int64]:
@@ -76,7 +83,21 @@ def data_of(oddities: set[str]) -> Data:
         del data.val_mask
     if "more" in oddities:
         data.place = order
+    if "marks" in oddities:
+        data.test_mask = data.test_mask.long()
+    if "sparse" in oddities:
+        data.x = data.x.to_sparse()
+    data.y = classes(data.y, oddities)
     return data
+
+
+def classes(y: torch.Tensor, oddities: set[str]) -> torch.Tensor:
+    """Class numbers in another form."""
+    if "one-hot" in oddities:
+        return torch.eye(2, dtype=torch.int64)[y]
+    if "column" in oddities:
+        return y[:, None]
+    return y.to(torch.uint8) if "small" in oddities else y
 
 
 def function_of(make: Callable[[set[str]], object]) -> Callable[[set[str], Path], str]:
@@ -143,10 +164,8 @@ def set_of(oddities: set[str]) -> list[Data]:
             graph[f"{part}_mask"] = None
         parts = ["train", "train", "val", "train", "test", "test"]
         held_out = "no-validation" in oddities
-        graph.y, graph.split = (
-            index % 2,
-            parts[index].replace("val", "train" if held_out else "val"),
-        )
+        graph.y = classes(torch.tensor([index % 2]), oddities)
+        graph.split = parts[index].replace("val", "train" if held_out else "val")
         graphs.append(graph)
     return graphs
 
@@ -173,14 +192,15 @@ def loaded(text: str, folder: Path) -> DatasetCache:
     return load_cache(source, Store(None), torch.device("cpu"))
 
 
-OF_USERS = {"no-validation", "more", "unlabelled"}  # what other readers refuse or cannot have
+FORMS = {"sparse", "one-hot", "column", "small", "marks"}  # of the tensors of a `Data`
+OF_USERS = {"no-validation", "more", "unlabelled", *FORMS}  # what others refuse or cannot have
 READERS: dict[str, tuple[Callable[[set[str], Path], str], set[str]]] = {
     "function": (function_of(data_of), {*WORDS}),
     "pt": (pt_file_of(data_of), {*WORDS}),
-    "npz": (of_npz, {*WORDS} - {"no-validation", "more"}),
+    "npz": (of_npz, {*WORDS} - {"no-validation", "more", *FORMS}),
     "four-files": (of_four_files, {*WORDS} - OF_USERS),
-    "set": (function_of(set_of), {*WORDS} - {"unlabelled"}),
-    "pt-set": (pt_file_of(set_of), {*WORDS} - {"unlabelled"}),
+    "set": (function_of(set_of), {*WORDS} - {"unlabelled", "marks"}),
+    "pt-set": (pt_file_of(set_of), {*WORDS} - {"unlabelled", "marks"}),
     "tu": (of_tu_files, {"loops", "twice"}),
 }
 
@@ -195,8 +215,9 @@ def test_the_list_names_what_differs_and_nothing_else(
     """Whatever the oddities, one or several."""
     write, possible = READERS[reader]
     oddities = data.draw(st.sets(st.sampled_from(sorted(possible))))
-    first = next((name for name in ("whole", "double", "half") if name in oddities), "")
-    oddities -= {"whole", "double", "half"} - {first}  # of one array
+    for kinds in EXCLUSIVE:
+        first = next((name for name in kinds if name in oddities), "")
+        oddities -= {*kinds} - {first}
     folder = tmp_path_factory.mktemp("odd")
     cache = loaded(write(oddities, folder), folder)
     dataset = cache.harness.dataset

@@ -117,8 +117,8 @@ def node_ids(nodes: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.int3
     if nodes.size and (int(nodes.min()) < 0 or int(nodes.max()) >= num_nodes):
         outside = nodes[(nodes < 0) | (nodes >= num_nodes)]
         msg = (
-            f"{where}: {outside.size} indices lie outside 0 .. {num_nodes - 1}, "
-            f"the first is {int(outside[0])}"
+            f"{where}: {count(outside.size, 'index lies', 'indices lie')} outside "
+            f"0 .. {num_nodes - 1}, the first is {int(outside[0])}"
         )
         raise DataError(msg)
     return nodes.astype(np.int32, copy=False)

@@ -176,8 +176,13 @@ def dataset_of_graph(
     Raises:
         DataError: an attribute is missing, has a wrong type, or contradicts another; there is no
             such split, or no edge of that type.
+
+    Warns:
+        DataChange: sparse features were made dense.
     """
     features = read_features(_given(data, "x", where), where)
+    if is_sparse(data.x):
+        warnings.warn(f"{where}: sparse features made dense", DataChange, stacklevel=2)
     if features.ndim != 2:
         raise DataError(f"{where}: x has shape {list(features.shape)}, expected [nodes, features]")
     labels = _labels(dense_array(_given(data, "y", where), f"{where}: y"), where)
@@ -302,13 +307,18 @@ def _given(data: Data, key: str, where: str) -> Any:
     raise DataError(f"{where}: has no {key} ({advice[key]}); it has {keys_of(data)}")
 
 
+def is_sparse(x: object) -> bool:
+    """Whether features are a tensor in another layout than rows of numbers."""
+    return isinstance(x, Tensor) and x.layout != torch.strided
+
+
 def read_features(x: Any, where: str) -> NDArray[Any]:
     """Return features of any layout as a dense array.
 
     Raises:
         DataError: they are something else.
     """
-    if isinstance(x, Tensor) and x.layout != torch.strided:
+    if is_sparse(x):
         if x.dim() != 2:
             raise DataError(
                 f"{where}: x is a sparse tensor {list(x.shape)}, expected [nodes, features]"

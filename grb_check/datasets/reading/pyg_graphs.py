@@ -22,11 +22,13 @@ from grb_check.datasets.reading.pyg_graph import (
     PARTS,
     dense_array,
     edge_attribute,
+    is_sparse,
     keys_of,
     kind_of,
     read_features,
 )
 from grb_check.datasets.set_assembly import RawGraphs, SetSplit, graph_set_of
+from grb_check.datasets.source import DataChange
 from grb_check.errors import DataError, count, one_line
 
 Parts: TypeAlias = Mapping[str, Sequence[Any]]
@@ -236,6 +238,8 @@ def _all_features(graphs: Sequence[Data], where: str) -> list[NDArray[Any]] | No
                 + (" as in graph 0" if features else "")
             )
         features.append(x)
+    if any(is_sparse(graph.x) for graph in graphs):
+        warnings.warn(f"{where}: sparse features made dense", DataChange, stacklevel=2)
     return features
 
 

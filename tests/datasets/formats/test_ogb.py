@@ -56,7 +56,7 @@ def test_given_split_is_the_one_by_time(tmp_path: Path) -> None:
         ({"edge": None}, r"lacks raw/edge\.csv\.gz"),
         (
             {"edge": b"0,1\n1,30\n"},
-            r"edge\.csv\.gz: 1 indices lie outside 0 .. 29, the first is 30",
+            r"edge\.csv\.gz: 1 index lies outside 0 .. 29, the first is 30",
         ),
         ({"edge": b"0,1\n1,-1\n"}, r"the first is -1"),
         ({"edge": b"0,1\n1\n"}, "columns changed"),

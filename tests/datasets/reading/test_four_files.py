@@ -196,7 +196,7 @@ FAULTS: dict[str, tuple[Callable[[Files], None], str]] = {
     "adj too few nodes": (put("adj", "shape", lambda a: [19, 19]), "indptr has 21 values"),
     "adj negative indptr": (put("adj", "indptr", lambda a: changed(a, 1, -1)), "does not rise"),
     "adj short data": (put("adj", "data", lambda a: a[:-1]), "must be equal"),
-    "adj column": (put("adj", "indices", lambda a: changed(a, 0, 20)), "1 indices lie outside 0"),
+    "adj column": (put("adj", "indices", lambda a: changed(a, 0, 20)), "1 index lies outside 0"),
     "adj float indices": (put("adj", "indices", lambda a: a.astype(float)), "row of integers"),
     "adj nan": (put("adj", "data", lambda a: changed(a, 0, np.nan)), "NaN or infinite in 1 entry"),
     "adj empty": (put("adj", "data", lambda a: a * 0), "no edges"),
