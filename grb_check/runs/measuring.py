@@ -262,7 +262,7 @@ class Measuring:
     def progress(self) -> str:
         """The text of the progress, before anything was measured, too."""
         begun = "no task is done yet" if self._pending else "checking models and data"
-        return self.left or begun
+        return "; ".join(filter(None, (self.left or begun, self.calls.steps)))
 
     @cached_property
     def _store(self) -> Store:

@@ -132,10 +132,14 @@ def _named_attacks(execution: Execution) -> AttackRegistry:
     return result
 
 
-def run_task(task: Task) -> Answer:
+def run_task(task: Task, progress: Progress | None = None) -> Answer:
     """Run a task in a worker: what `Process.answer` returns, fit to be sent.
 
     A worker with several threads runs its tasks one after another.
+
+    Args:
+        task: to run.
+        progress: see `Process`; that of the first task of a run is kept.
 
     Raises:
         MemoryError: there was not enough memory, on the device or in the process.
@@ -148,7 +152,7 @@ def run_task(task: Task) -> Answer:
         warnings.simplefilter("ignore", DeprecationWarning)  # of other packages; nobody can act
         warnings.simplefilter("ignore", FutureWarning)
         try:
-            answer = _process(task.settings).answer(task)
+            answer = _process(task.settings, progress).answer(task)
         except Exception as error:
             raise _fit(error) from None
     texts = {
@@ -164,12 +168,12 @@ def run_task(task: Task) -> Answer:
     )
 
 
-def _process(settings: RunSettings) -> Process:
+def _process(settings: RunSettings, progress: Progress | None) -> Process:
     """The state of this worker for the run with these settings; that of another run is dropped."""
     key = repr(settings)
     if key not in _STATE:
         _STATE.clear()
-        _STATE[key] = Process(settings)
+        _STATE[key] = Process(settings, progress)
     return _STATE[key]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from grb_check.runs.remaining import time_left
+from grb_check.runs.how_far import HowFar
 from grb_check.session.pytest_private import is_controller, is_worker
 
 if TYPE_CHECKING:
@@ -22,25 +22,6 @@ FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
 EVERY: Final = 0.5
 SOON: Final = 20.0  # seconds before the first line in a log
 LOGGED: Final = 60.0  # seconds between two lines in a log; services end silent jobs
-
-
-class HowFar:
-    """The duration of a step, and the time left where the step tells its share."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._share = 0.0
-
-    def tell(self, share: float) -> None:
-        """Note that so much of the step is done, from 0 to 1."""
-        self._share = share
-
-    def __str__(self) -> str:
-        seconds = time.monotonic() - self._start
-        if not self._share:
-            return f"{seconds:.0f} s"
-        left = time_left(seconds * (1 - self._share) / self._share)
-        return f"{seconds:.0f} s, {100 * self._share:.0f} % tried, {left}"
 
 
 class Ticker:

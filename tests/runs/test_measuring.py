@@ -82,6 +82,7 @@ class Imitation:
 
     name = ""
     width = 0
+    steps = ""
 
     def __init__(self, failing: Case | None = None, refused: tuple[str, ...] = ()) -> None:
         self.run: list[tuple[Case, int]] = []

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from grb_check.runs import how_far
 from grb_check.session import progress
 from grb_check.session.progress import LogLines, Ticker
 
@@ -35,14 +36,8 @@ def test_a_long_step_shows_its_text_and_cleans_up(monkeypatch: pytest.MonkeyPatc
     os.close(read_end)
 
 
-def test_a_step_that_tells_its_share_shows_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the text is longer than the line."""
-    clock = iter([0.0])
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock, 20.0)))
-    far = progress.HowFar()
-    assert str(far) == "20 s"
-    far.tell(0.25)
-    assert str(far) == "20 s, 25 % tried, about 60 s left"
+def test_the_end_of_a_step_has_room_beside_a_long_text() -> None:
+    """It is cut, so that both are one line."""
     read_end, write_end = os.pipe()
     ticker = Ticker(write_end, lambda: 0, 24)
     ticker._show("a text of more than a line", " (30 s)")
@@ -56,7 +51,8 @@ def test_a_log_has_a_line_from_a_step_that_tells_its_share(monkeypatch: pytest.M
     read_end, write_end = os.pipe()
     monkeypatch.setattr(progress, "SOON", 0.0)
     now = [0.0]
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for module in (progress, how_far):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     log = LogLines(write_end)
     with log("training"):
         pass

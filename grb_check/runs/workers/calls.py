@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from grb_check.runs.tasks import Answer, Task
+from grb_check.runs.workers.step_files import StepFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,7 @@ class Workers:
         width: number of tasks that may be in flight at once.
         close: cancels what is queued, and ends the processes.
         written: returns what they wrote last.
+        steps: where they write how far they are; None if they share no folder with this process.
     """
 
     executor: Executor
@@ -27,6 +29,7 @@ class Workers:
     width: int
     close: Callable[[], None]
     written: Callable[[], str] = str
+    steps: StepFiles | None = None
 
 
 class Pending(Protocol):
@@ -47,6 +50,7 @@ class Calls(Protocol):
     Attributes:
         name: for pytest's header; empty for this process.
         width: number of tasks that may run at once; 0 if each runs when its answer is asked for.
+        steps: how far workers are with steps that tell it, for people; empty if nothing is known.
     """
 
     @property
@@ -54,6 +58,9 @@ class Calls(Protocol):
 
     @property
     def width(self) -> int: ...
+
+    @property
+    def steps(self) -> str: ...
 
     def submit(self, task: Task) -> Pending:
         """Return the answer to a task, which raises `LostError` if the task was lost twice."""

@@ -27,6 +27,7 @@ class Inline:
 
     name = ""
     width = 0
+    steps = ""
 
     def __init__(
         self,

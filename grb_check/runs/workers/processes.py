@@ -23,6 +23,7 @@ from grb_check import errors
 from grb_check.runs.tasks import Task, Victim
 from grb_check.runs.workers.calls import Workers
 from grb_check.runs.workers.resources import VISIBLE
+from grb_check.runs.workers.step_files import StepFiles
 
 # The datasets and victims of a process are no leak for which loky should start it again.
 _NO_LEAKS: Final = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"}
@@ -114,6 +115,7 @@ def start_processes(
         width=count,
         close=close,
         written=written,
+        steps=StepFiles(folder.name),
     )
 
 

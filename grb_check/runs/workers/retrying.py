@@ -90,6 +90,11 @@ class Retrying:
         """Number of tasks that may run at once."""
         return self._workers.width
 
+    @property
+    def steps(self) -> str:
+        """How far workers are with steps that tell it."""
+        return self._workers.steps.read() if self._workers.steps is not None else ""
+
     def submit(self, task: Task) -> Future[Answer]:
         """Run a task; the future raises `LostError` if it was lost twice."""
         job = _Job(task)
@@ -153,7 +158,7 @@ class Retrying:
         try:
             if self._refused:
                 raise LostError(self._refused)
-            inner = self._workers.executor.submit(run_task, job.task)
+            inner = self._workers.executor.submit(run_task, job.task, self._workers.steps)
         except Exception as error:  # an executor that is closed or broken refuses tasks
             inner = Future()
             inner.set_exception(error)
