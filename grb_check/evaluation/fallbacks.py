@@ -52,7 +52,7 @@ from grb_check.user_code.randomness import isolated_randomness
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = ((INJECTION, "rnd"), (MODIFICATION, "rnd"), (MODIFICATION, "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
-SEARCH: Final = 8  # raised whenever a search by queries may find something else
+SEARCH: Final = 9  # raised whenever a search by queries may find something else
 FORWARDS: Final = 500  # of a search for edges ...
 OF_A_GANG: Final = 100  # ... and of one at a few nodes, of which there are several
 

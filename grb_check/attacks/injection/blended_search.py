@@ -85,7 +85,9 @@ SHORT: Final = Pace(
 # keeps 3 to 8 points more (`pytest --grb-only --grb-model=grb_check.models:rgcn_at --grb-repeats=3
 # --grb-difficulty=hard --grb-attack=injection/pgd+white-box`).
 PATIENT: Final = replace(SHORT, ascent=InjectionPgd())
-LONG: Final = replace(PATIENT, exchange=InjectionAgia(exchanges=100, link_step=0.05, patience=1))
+# With a patience of 1 an exchange ends where it happens to gain nothing for ten steps: SGCN+LN
+# keeps 1.8 points more, in the mean of six repeats (`sgcn_ln`, else the same command).
+LONG: Final = replace(PATIENT, exchange=InjectionAgia(exchanges=100, link_step=0.05, patience=3))
 
 
 def can_search(threat: Threat) -> bool:
