@@ -258,7 +258,8 @@ class Drifting(Plain):
 
 @dataclass(frozen=True)
 class Bench:
-    """A tiny dataset with a trained GCN; surrogate and reference are trained once."""
+    """A tiny dataset with a trained GCN; surrogates and references are made once, and attacked once
+    for each way to search."""
 
     evaluator: Evaluator
     source: datasets.Source
@@ -295,7 +296,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
         F.cross_entropy(logits, graph.y[dataset.train]).backward()
         optimiser.step()
     attacks: Any = {("modification", attack.name): attack for attack in (Greedy(), Half())}
-    evaluator = Evaluator(store=Store(None), device="cpu", attacks=attacks)
+    store = Store(tmp_path_factory.mktemp("store"))
+    evaluator = Evaluator(store=store, device="cpu", attacks=attacks)
     return Bench(evaluator, source, inner.eval(), dataset.num_nodes)
 
 
