@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from one_repeat import outcomes_of
 
-import grb_check
 from grb_check import Outcome
-from grb_check.errors import ModelError
+from grb_check.errors import GrbCheckError
 
 pytestmark = pytest.mark.usefixtures("short_trainings")
 MODULE = """
@@ -204,20 +204,7 @@ def of_numbers(*attacks: str) -> list[Outcome]:
 
 
 def outcomes(model: str, *attacks: str, dataset: str = "kinds_graph:data") -> list[Outcome]:
-    record = grb_check.run(
-        f"kinds_graph:{model}",
-        dataset=dataset,
-        difficulty="full",
-        attack=attacks,
-        repeats=1,
-        max_drop=1.0,
-        min_clean=0.0,
-        store="off",
-    )
-    for row in record.cases:
-        if row.message:
-            raise ModelError(row.message)
-    return [row.outcome for row in record.cases if row.outcome is not None]
+    return outcomes_of(f"kinds_graph:{model}", dataset, *attacks)
 
 
 @pytest.fixture(autouse=True)
@@ -275,12 +262,12 @@ def test_one_type_is_attacked_alone() -> None:
 
 
 def test_types_without_names_are_refused() -> None:
-    with pytest.raises(ModelError, match=r"no named types.* takes \(x, edge_index, edge_type\)"):
+    with pytest.raises(GrbCheckError, match=r"no named types.* takes \(x, edge_index, edge_type\)"):
         outcomes("dicts", "modification/rnd", dataset="kinds_graph:unnamed")
-    with pytest.raises(ModelError, match="reads the dicts of a HeteroData, and the dataset is no"):
+    with pytest.raises(GrbCheckError, match="reads the dicts of a HeteroData, and the"):
         outcomes("graph", "modification/rnd", dataset="kinds_graph:unnamed")
 
 
 def test_attributes_that_no_edge_has_are_refused() -> None:
-    with pytest.raises(ModelError, match="attributes requires edge_attr, but dataset"):
+    with pytest.raises(GrbCheckError, match="attributes requires edge_attr, but dataset"):
         outcomes("attributes", "modification/rnd")

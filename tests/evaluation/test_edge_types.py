@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from one_repeat import outcomes_of
 
-import grb_check
-from grb_check.errors import BudgetError
+from grb_check.errors import GrbCheckError
 
 pytestmark = pytest.mark.usefixtures("short_trainings")
 ATTACK = "injection/pgd+iterations=20+white-box"
@@ -13,20 +13,8 @@ ATTACK = "injection/pgd+iterations=20+white-box"
 
 def attacked(dataset: str, attack: str, model: str = "deaf:build") -> tuple[float, list[str]]:
     """Return what is left, and the notes on types and findings that links have no effect."""
-    record = grb_check.run(
-        model,
-        dataset=dataset,
-        difficulty="full",
-        attack=attack,
-        repeats=1,
-        max_drop=1.0,
-        min_clean=0.0,
-        store="off",
-    )
-    (row,) = record.cases
-    if row.outcome is None:
-        raise BudgetError(row.message)
-    (repeat,) = row.outcome.repeats
+    (outcome,) = outcomes_of(model, dataset, attack)
+    (repeat,) = outcome.repeats
     notes = [note for note in repeat.notes if "edge_type" in note]
     notes += [finding.name for finding in repeat.diagnostics if finding.name == "cut-off"]
     return repeat.victim.attacked, notes
@@ -68,7 +56,7 @@ def test_an_attack_of_a_user_chooses_types_too() -> None:
 
 
 def test_an_unknown_type_is_refused() -> None:
-    with pytest.raises(BudgetError, match="from 7 to 7, allowed are -1 to 1"):
+    with pytest.raises(GrbCheckError, match="from 7 to 7, allowed are -1 to 1"):
         attacked("deaf:data", "deaf:unknown")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from one_repeat import outcomes_of
 
-import grb_check
 from grb_check import Outcome
 from grb_check.errors import UnknownReachError
 
@@ -79,18 +79,7 @@ OTHERS = (
 
 
 def outcomes(model: str, dataset: str, *attacks: str) -> list[Outcome]:
-    record = grb_check.run(
-        f"typed_graph:{model}",
-        dataset=f"typed_graph:{dataset}",
-        difficulty="full",
-        attack=attacks,
-        repeats=1,
-        max_drop=1.0,
-        min_clean=0.0,
-        store="off",
-    )
-    assert [row.message for row in record.cases] == [""] * len(record.cases)
-    return [row.outcome for row in record.cases if row.outcome is not None]
+    return outcomes_of(f"typed_graph:{model}", f"typed_graph:{dataset}", *attacks)
 
 
 @pytest.fixture(autouse=True)
