@@ -34,9 +34,9 @@ from grb_check.gradients.layer_calls import (
     LayerCall,
     OnRows,
     OtherCallError,
+    Replay,
     keeping_state,
     recorded_calls,
-    replayed,
 )
 from grb_check.gradients.linear_rows import LinearRows, linear_rows
 from grb_check.gradients.sparse_sums import summed_logits
@@ -101,7 +101,7 @@ def injected_row_logits(
         if number == known.number or trial.first:
             form = form_of()
             if form is not None and trial.passing(form, answers, module.clean[targets]):
-                known.number = number
+                known.number, graph.replay.trusted = number, True
                 return _or_whole(form, whole)
     if trial.first:
         known.number = NO_FORM
@@ -114,6 +114,7 @@ def _linear_again(graph: _InjectedGraph, trial: _Trial, whole: OnRows) -> OnRows
     form = None if answers is None else graph.linear()
     if answers is None or form is None or not trial.passing(form.logits, answers, form.clean):
         return None
+    graph.replay.trusted = True
     return _or_whole(form.logits, whole)
 
 
@@ -162,6 +163,7 @@ def linked_row_logits(
         if logits_of is None:
             return None
         if trial.passing(partial(_weighted, logits_of, pattern), answers, module.clean[targets]):
+            module.graph.replay.trusted = True
             return logits_of
     return None
 
@@ -188,14 +190,14 @@ class _InjectedGraph:
 
     Attributes:
         adapter: of the module, in evaluation mode.
-        forward: calls it.
+        replay: calls it.
         start: float [M, d], features, 0 for injected nodes.
         injected: int64 [n], the last nodes.
         targets: int64 [t].
     """
 
     adapter: Adapter
-    forward: OnRows
+    replay: Replay
     start: Tensor
     injected: Tensor
     targets: Tensor
@@ -213,7 +215,7 @@ class _InjectedGraph:
         num_nodes = x.shape[0] + count
         return cls(
             adapter,
-            keeping_state(adapter.module, adapter.with_graph(edge_index, num_nodes, {})),
+            Replay(keeping_state(adapter.module, adapter.with_graph(edge_index, num_nodes, {}))),
             torch.cat([x, x.new_zeros((count, x.shape[1]))]),
             torch.arange(x.shape[0], num_nodes, device=x.device),
             targets,
@@ -222,7 +224,7 @@ class _InjectedGraph:
     def linear(self) -> LinearRows | None:
         """Return the form of `linear_rows`; None if it does not apply, or the module fails."""
         try:
-            return linear_rows(self.adapter, self.forward, self.start, self.injected, self.targets)
+            return linear_rows(self.adapter, self.replay, self.start, self.injected, self.targets)
         except (ModelError, RuntimeError):  # the attack meets it, too
             return None
 
@@ -231,7 +233,7 @@ class _InjectedGraph:
         module = self.adapter.module
         try:
             with torch.no_grad(), isolated_randomness(0):
-                clean, calls = recorded_calls(module, lambda: self.forward(self.start))
+                clean, calls = recorded_calls(module, lambda: self.replay.forward(self.start))
         except (ModelError, RuntimeError):
             return None
         if clean.shape[:1] != self.start.shape[:1]:
@@ -270,7 +272,7 @@ class _RecordedModule:
     def _summed(self) -> OnRows | None:
         graph = self.graph
         return summed_logits(
-            graph.adapter.module, graph.forward, graph.start, graph.injected, graph.targets
+            graph.adapter.module, graph.replay.forward, graph.start, graph.injected, graph.targets
         )
 
     def _without_links(self, sets: Sequence[Tensor]) -> OnRows | None:
@@ -319,7 +321,7 @@ class _RecordedModule:
 
         def logits(features: Tensor, of_links: Tensor | None) -> Tensor:
             given = [partial(_weighted, part, of_links) for part in parts]
-            return last(replayed(self.graph.forward, self.calls, given, first(features)))
+            return last(self.graph.replay(self.calls, given, first(features)))
 
         return logits
 

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import MessagePassing
 
@@ -142,51 +143,87 @@ def recorded_call(part: nn.Module, forward: Callable[[], Tensor]) -> PartCall | 
     return PartCall(calls[0], outputs[0], clean)
 
 
-def replayed(
-    forward: OnRows, calls: Sequence[LayerCall], parts: Sequence[OnRows], features: Tensor
-) -> Tensor:
-    """Return the output of a module whose layers are replaced.
+@dataclass(eq=False)
+class Replay:
+    """Calls a module whose layers are replaced.
 
-    Args:
+    Attributes:
         forward: calls the module.
-        calls: of its layers, as recorded.
-        parts: called in place of the layers, in the same order.
-        features: of the rows that the first part takes.
-
-    Raises:
-        OtherCallError: a layer is called in another way than it was.
+        trusted: whether a trial has passed. Until then no node ids may be used outside the layers
+            in a way that could read beyond fewer rows; on a GPU, never.
     """
-    remaining = iter(zip(calls, parts, strict=True))
-    outside = NoIndices()
 
-    def replacement(layer: nn.Module) -> Callable[..., Tensor]:
-        def replaced(*args: object, **kwargs: object) -> Tensor:
-            with outside.lifted():
-                call, part = next(remaining, (None, None))
-                given = _call(layer, *args, **kwargs)
-                if call is None or part is None or given is None or not _alike(call, given):
-                    raise OtherCallError(f"{type(layer).__name__} is called in another way")
-                return part(given.x)
+    forward: OnRows
+    trusted: bool = False
 
-        return replaced
+    def __call__(
+        self, calls: Sequence[LayerCall], parts: Sequence[OnRows], features: Tensor
+    ) -> Tensor:
+        """Return the output of the module.
 
-    with ExitStack() as stack:
-        layers = {call.layer for call in calls}
-        stack.enter_context(_forwards({layer: replacement(layer) for layer in layers}))
-        if features.is_cuda:
-            stack.enter_context(outside)
-        return forward(features)
+        Args:
+            calls: of its layers, as recorded.
+            parts: called in place of the layers, in the same order.
+            features: of the rows that the first part takes.
+
+        Raises:
+            OtherCallError: a layer is called in another way than it was, or ids are used.
+        """
+        remaining = iter(zip(calls, parts, strict=True))
+        on_cpu = features.device.type == "cpu"
+        outside = NoIndices(checked=on_cpu)
+
+        def replacement(layer: nn.Module) -> Callable[..., Tensor]:
+            def replaced(*args: object, **kwargs: object) -> Tensor:
+                with outside.lifted():
+                    call, part = next(remaining, (None, None))
+                    given = _call(layer, *args, **kwargs)
+                    if call is None or part is None or given is None or not _alike(call, given):
+                        raise OtherCallError(f"{type(layer).__name__} is called in another way")
+                    return part(given.x)
+
+            return replaced
+
+        with ExitStack() as stack:
+            layers = {call.layer for call in calls}
+            stack.enter_context(_forwards({layer: replacement(layer) for layer in layers}))
+            if not (self.trusted and on_cpu):
+                stack.enter_context(outside)
+            return self.forward(features)
+
+
+# Functions that read or write beyond fewer rows than the ids tell of, on a CPU too: torch checks
+# the entries of a sparse tensor only if asked to, and other code gets the memory of ids.
+_UNCHECKED: Final = frozenset(
+    {
+        *(torch.sparse_coo_tensor, torch.sparse_csr_tensor, torch.sparse_csc_tensor),
+        *(torch.sparse_bsr_tensor, torch.sparse_bsc_tensor, torch.sparse_compressed_tensor),
+        *(Tensor.numpy, Tensor.__array__, Tensor.__dlpack__, Tensor.data_ptr),
+    }
+)
+# Functions that ids are the first argument of, and that do not use them as such.
+_HARMLESS: Final = frozenset(
+    {
+        *(Tensor.size, Tensor.dim, Tensor.numel, Tensor.__len__, Tensor.is_floating_point),
+        *(Tensor.new_ones, Tensor.new_zeros),
+    }
+)
 
 
 class NoIndices(TorchFunctionMode):
     """Refuses functions of integers, such as node ids, that a module calls outside its layers.
 
-    Fewer rows than the ids tell of are an error of this function on a CPU, but on a GPU one of all
-    that follows.
+    There, they may tell of more rows than there are. Most functions refuse that themselves on a
+    CPU; on a GPU it is an error of all that follows.
+
+    Args:
+        checked: whether functions refuse ids out of range themselves, but for those that do not on
+            a CPU either.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, checked: bool) -> None:
         super().__init__()
+        self._checked = checked
         self._allowed = False
 
     def __torch_function__(
@@ -197,10 +234,17 @@ class NoIndices(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        read_only = getattr(func, "__name__", "") == "__get__" or func in (Tensor.size, Tensor.dim)
-        if not self._allowed and not read_only and any(map(_is_index, flat(args, kwargs))):
+        refused = not self._allowed and self._refused(func)
+        if refused and any(map(_is_index, flat(args, kwargs))):
             raise OtherCallError(f"{getattr(func, '__name__', func)} is called with integers")
         return func(*args, **kwargs)
+
+    def _refused(self, func: Callable[..., Any]) -> bool:
+        """Whether a function may not be called with integers."""
+        if self._checked:
+            of_an_extension = isinstance(func, (OpOverload, OpOverloadPacket))
+            return of_an_extension or func in _UNCHECKED
+        return getattr(func, "__name__", "") != "__get__" and func not in _HARMLESS
 
     @contextmanager
     def lifted(self) -> Iterator[None]:

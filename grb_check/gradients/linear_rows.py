@@ -23,10 +23,10 @@ from grb_check.gradients.layer_calls import (
     LayerCall,
     OnRows,
     PartCall,
+    Replay,
     keeping_state,
     layers_of,
     recorded_call,
-    replayed,
 )
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
@@ -49,13 +49,13 @@ class LinearRows:
 
 
 def linear_rows(
-    adapter: Adapter, forward: OnRows, start: Tensor, injected: Tensor, targets: Tensor
+    adapter: Adapter, replay: Replay, start: Tensor, injected: Tensor, targets: Tensor
 ) -> LinearRows | None:
     """Return a module as a map of injected rows.
 
     Args:
         adapter: of a module in evaluation mode.
-        forward: calls it on features float [M, d].
+        replay: calls it on features float [M, d].
         start: float [M, d], features, 0 for injected nodes.
         injected: int64 [n].
         targets: int64 [t].
@@ -67,7 +67,7 @@ def linear_rows(
     if injected.numel() * targets.numel() > MOST_ENTRIES:
         return None
     with torch.no_grad(), isolated_randomness(0):
-        part = _propagation(adapter.module, lambda: forward(start))
+        part = _propagation(adapter.module, lambda: replay.forward(start))
         if part is None:
             return None
         with adapter.within():
@@ -80,7 +80,7 @@ def linear_rows(
         return constant + response @ (h - before)
 
     return LinearRows(
-        lambda features: replayed(forward, [part.call], [propagated], features),
+        lambda features: replay([part.call], [propagated], features),
         part.clean[targets],
     )
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from grb_check.attacks.protocol import ChangedLogits, FlipSets, parts_of
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import joined_changes, toggled
-from grb_check.gradients.layer_calls import LayerCall, keeping_state, recorded_calls, replayed
+from grb_check.gradients.layer_calls import LayerCall, Replay, keeping_state, recorded_calls
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 
@@ -109,9 +109,9 @@ class RowTrials:
         edge_index = torch.stack([self._codes % size, self._codes // size])
         module = self._adapter.module
         forward = self._adapter.with_graph(edge_index, size, {})
-        self._forward = keeping_state(module, forward)
+        self._replay = Replay(keeping_state(module, forward))
         with torch.no_grad(), isolated_randomness(0):
-            output, self._calls = recorded_calls(module, partial(self._forward, self._x))
+            output, self._calls = recorded_calls(module, partial(self._replay.forward, self._x))
         if not self._calls or any(_has_more(call, edge_index) for call in self._calls):
             raise ModelError("the layers are called in a way that is not understood")
         self._forwards = [call.layer.forward for call in self._calls]
@@ -178,7 +178,7 @@ class RowTrials:
             for call, forward in zip(self._calls, self._forwards, strict=True)
         ]
         with torch.no_grad(), isolated_randomness(0):
-            output = replayed(self._forward, self._calls, parts, self._x.index_select(0, nodes))
+            output = self._replay(self._calls, parts, self._x.index_select(0, nodes))
         return self._finish(output, nodes.numel())
 
 

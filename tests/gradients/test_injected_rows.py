@@ -25,7 +25,7 @@ from torch_geometric.nn import (
 )
 from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 
-from grb_check.gradients import injected_rows
+from grb_check.gradients import injected_rows, layer_calls
 from grb_check.gradients.injected_rows import RowForm, injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_calls import NoIndices, OtherCallError
 from grb_check.victims.adapter import Adapter
@@ -291,7 +291,7 @@ def test_features_that_a_module_changes_in_place_are_those_of_the_call(
 def test_node_ids_have_no_use_outside_layers_where_rows_are_fewer() -> None:
     """On a GPU an index out of range is an error of all that follows, so it must not be tried."""
     x, edge_index = torch.zeros(2, 3), torch.tensor([[0, 400]])
-    refusing = NoIndices()
+    refusing = NoIndices(checked=False)
     with refusing:
         assert x.relu().shape == (2, 3)
         assert edge_index.shape == (1, 2)
@@ -305,6 +305,51 @@ def test_node_ids_have_no_use_outside_layers_where_rows_are_fewer() -> None:
                 use()
         with refusing.lifted():
             assert edge_index.sum() == 400
+
+
+@pytest.mark.parametrize("kind", [GraphSAGE, GIN, GAT])
+def test_models_of_pyg_use_no_node_ids_outside_layers(
+    kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that they have their form on fewer rows on a GPU, too; imitated on this device."""
+    monkeypatch.setattr(layer_calls, "NoIndices", lambda *, checked: NoIndices(checked=False))
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community()
+    adapter, known = adapter_of(kind(WIDTH, 4, 2, 3)), RowForm()
+    x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
+    assert injected_row_logits(adapter, x, edge_index, count, targets, known) is not None
+    assert known.number == 1  # on rows, as one hop after another
+
+
+class _ByTriangles(Around):
+    """Adds what comes over edges in triangles, which it finds by a dense matrix."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        ones = torch.ones(edge_index.shape[1], dtype=x.dtype)
+        size = (x.shape[0], x.shape[0])
+        matrix = torch.sparse_coo_tensor(edge_index, ones, size).to_dense()
+        return super().forward(x, edge_index) + ((matrix @ matrix) * matrix) @ self.last(
+            self.first(x)
+        )
+
+
+def test_sparse_matrices_of_all_nodes_are_not_made_of_fewer_rows() -> None:
+    """Torch does not check their entries: it writes beyond the memory of the smaller matrix."""
+    torch.manual_seed(0)
+    check_against_whole(_ByTriangles(SAGEConv, "plain"), community(), 0)
+
+
+def test_what_gets_the_memory_of_node_ids_is_refused_on_any_device() -> None:
+    x, edge_index = torch.zeros(2, 3), torch.tensor([[0, 400], [1, 0]])
+    with NoIndices(checked=True):
+        assert x[edge_index[:, :1]].shape == (2, 1, 3)
+        for use in (
+            lambda: torch.sparse_coo_tensor(edge_index, torch.ones(2), (2, 2)),
+            lambda: torch.ops.aten.add(edge_index, edge_index),
+            edge_index.numpy,
+        ):
+            with pytest.raises(OtherCallError, match="is called with integers"):
+                use()
 
 
 def test_layers_are_as_they_were() -> None:
