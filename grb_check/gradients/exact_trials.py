@@ -18,7 +18,8 @@ from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE, ROUND
 from grb_check.attacks.protocol import Basis, ExactTrials, FlipSets
 from grb_check.errors import ModelError, UnknownReachError
 from grb_check.gradients.flip_deltas import DeltaTrials
-from grb_check.gradients.layer_calls import flat, layers_of
+from grb_check.gradients.layer_calls import layers_of
+from grb_check.gradients.no_indices import flat
 from grb_check.gradients.recorded_layers import agree_with_module
 from grb_check.gradients.row_trials import RowTrials
 from grb_check.user_code.randomness import isolated_randomness

@@ -33,12 +33,12 @@ from grb_check.gradients.changed_rows import (
 from grb_check.gradients.layer_calls import (
     LayerCall,
     OnRows,
-    OtherCallError,
     Replay,
     keeping_state,
     recorded_calls,
 )
 from grb_check.gradients.linear_rows import LinearRows, linear_rows
+from grb_check.gradients.no_indices import OtherCallError
 from grb_check.gradients.sparse_sums import summed_logits
 from grb_check.gradients.trial import Answers, agrees, along_direction
 from grb_check.user_code.randomness import isolated_randomness

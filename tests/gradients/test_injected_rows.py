@@ -27,7 +27,7 @@ from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 
 from grb_check.gradients import injected_rows, layer_calls
 from grb_check.gradients.injected_rows import RowForm, injected_row_logits, linked_row_logits
-from grb_check.gradients.layer_calls import NoIndices, OtherCallError
+from grb_check.gradients.no_indices import NoIndices
 from grb_check.victims.adapter import Adapter
 
 
@@ -288,25 +288,6 @@ def test_features_that_a_module_changes_in_place_are_those_of_the_call(
     check_against_whole(_InPlace(layer, "plain"), community(), 0)
 
 
-def test_node_ids_have_no_use_outside_layers_where_rows_are_fewer() -> None:
-    """On a GPU an index out of range is an error of all that follows, so it must not be tried."""
-    x, edge_index = torch.zeros(2, 3), torch.tensor([[0, 400]])
-    refusing = NoIndices(checked=False)
-    with refusing:
-        assert x.relu().shape == (2, 3)
-        assert edge_index.shape == (1, 2)
-        for use in (
-            lambda: x[edge_index[0]],
-            lambda: x.index_select(0, edge_index),
-            lambda: torch.bincount(input=edge_index),
-            lambda: torch.stack([edge_index, edge_index]),
-        ):
-            with pytest.raises(OtherCallError, match="is called with integers"):
-                use()
-        with refusing.lifted():
-            assert edge_index.sum() == 400
-
-
 @pytest.mark.parametrize("kind", [GraphSAGE, GIN, GAT])
 def test_models_of_pyg_use_no_node_ids_outside_layers(
     kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch
@@ -337,19 +318,6 @@ def test_sparse_matrices_of_all_nodes_are_not_made_of_fewer_rows() -> None:
     """Torch does not check their entries: it writes beyond the memory of the smaller matrix."""
     torch.manual_seed(0)
     check_against_whole(_ByTriangles(SAGEConv, "plain"), community(), 0)
-
-
-def test_what_gets_the_memory_of_node_ids_is_refused_on_any_device() -> None:
-    x, edge_index = torch.zeros(2, 3), torch.tensor([[0, 400], [1, 0]])
-    with NoIndices(checked=True):
-        assert x[edge_index[:, :1]].shape == (2, 1, 3)
-        for use in (
-            lambda: torch.sparse_coo_tensor(edge_index, torch.ones(2), (2, 2)),
-            lambda: torch.ops.aten.add(edge_index, edge_index),
-            edge_index.numpy,
-        ):
-            with pytest.raises(OtherCallError, match="is called with integers"):
-                use()
 
 
 def test_layers_are_as_they_were() -> None:
