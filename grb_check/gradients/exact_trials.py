@@ -119,7 +119,10 @@ def _row_trials(
         same = agree_with_module(trials, adapter, x, edge_index, targets, finish)
     except (ModelError, RuntimeError):
         return None
-    return trials if same else None
+    if not same:
+        return None
+    trials.trust()
+    return trials
 
 
 class _Untouched(TorchFunctionMode):
