@@ -16,9 +16,8 @@ from torch_geometric.utils import k_hop_subgraph
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.whole_trials import MOST_WHOLE, ROUNDING, WholeTrials
 from grb_check.attacks.protocol import Basis, ExactTrials, FlipSets
-from grb_check.errors import ModelError, UnknownReachError
+from grb_check.errors import UnknownReachError
 from grb_check.gradients.flip_deltas import DeltaTrials
-from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.no_indices import flat
 from grb_check.gradients.recorded_layers import agree_with_module
 from grb_check.gradients.row_trials import RowTrials
@@ -33,7 +32,7 @@ ROUNDING_ON_ROWS: Final = 1e-3  # ten times the error that a trial lets pass
 
 def exact_trials(
     adapter: Adapter,
-    deltas: DeltaTrials | None,
+    trials: DeltaTrials | RowTrials | None,
     basis: Basis,
     x: Tensor,
     edge_index: Tensor,
@@ -44,7 +43,7 @@ def exact_trials(
 
     Args:
         adapter: of the module, in evaluation mode.
-        deltas: those of layers that propagate linearly, if the module's do.
+        trials: of the rows that change, if the module has such.
         basis: of the rows that its type reaches.
         x: float [N, d].
         edge_index: int64 [2, 2E], both directions of each edge.
@@ -70,7 +69,6 @@ def exact_trials(
     given = user_adapter(adapter).given_edges
     if given is not None and given.fixed is not None:  # a flip reaches along these, too
         raise UnknownReachError(_unknown_reach(adapter))
-    trials = deltas or _row_trials(adapter, x, edge_index, targets, finish)
     flips = _some_flips(edge_index, num_nodes, targets)
     if trials is None or not agree_with_module(
         trials, adapter, x, edge_index, targets, finish, flips
@@ -102,27 +100,6 @@ def _some_flips(edge_index: Tensor, num_nodes: int, targets: Tensor) -> FlipSets
         pairs = torch.unique(pairs[:, pairs[0] != pairs[1]].sort(dim=0).values, dim=1)
     count = pairs.shape[1]
     return FlipSets(pairs, torch.arange(count, device=pairs.device), count)
-
-
-def _row_trials(
-    adapter: Adapter,
-    x: Tensor,
-    edge_index: Tensor,
-    targets: Tensor,
-    finish: Callable[[Tensor, int], Tensor],
-) -> RowTrials | None:
-    """Return those of a module of PyG's layers; None if a trial finds that they are wrong."""
-    if not layers_of(adapter.module):
-        return None
-    try:
-        trials = RowTrials(adapter, x, edge_index, targets, finish)
-        same = agree_with_module(trials, adapter, x, edge_index, targets, finish)
-    except (ModelError, RuntimeError):
-        return None
-    if not same:
-        return None
-    trials.trust()
-    return trials
 
 
 class _Untouched(TorchFunctionMode):

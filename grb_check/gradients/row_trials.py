@@ -2,9 +2,9 @@
 
 For modules of PyG's layers whose answer to a flip has no closed form: attention, a maximum, several
 aggregations. What each layer is given on the current graph is recorded. A candidate then has a copy
-of each node whose row it changes, and each layer is called on all nodes and all copies, with the
-edges that lead into copies alone: from copies of the same candidate, and from the recorded rows of
-other nodes. Between the layers the module itself is called on the copies.
+of each node whose row it changes, and each layer is called on all copies and the nodes that send to
+them, with the edges that lead into copies alone: from copies of the same candidate, and from the
+recorded rows of other nodes. Between the layers the module itself is called on the copies.
 
 A layer that looks at anything but the edges into a node, such as the degrees of senders, or a part
 that mixes rows outside layers, gives something else then: a trial compares with the module.
@@ -22,12 +22,44 @@ from torch import Tensor
 from grb_check.attacks.protocol import ChangedLogits, FlipSets, parts_of
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import joined_changes, toggled
-from grb_check.gradients.layer_calls import LayerCall, Replay, keeping_state, recorded_calls
+from grb_check.gradients.layer_calls import (
+    LayerCall,
+    Replay,
+    keeping_state,
+    layers_of,
+    recorded_calls,
+)
+from grb_check.gradients.recorded_layers import agree_with_module
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 
 MOST_CODES: Final = 2**24  # candidates times nodes at a time, one byte each
 MOST_ENTRIES: Final = 2**19  # edges into copies at a time
+OF_A_CALL: Final = 5_000  # rows and edges that take as long as a call without any; our estimate
+
+
+def row_trials(
+    adapter: Adapter,
+    x: Tensor,
+    edge_index: Tensor,
+    targets: Tensor,
+    finish: Callable[[Tensor, int], Tensor],
+) -> RowTrials | None:
+    """Return those of a module of PyG's layers; None if a trial finds that they are wrong.
+
+    For the arguments see `RowTrials`.
+    """
+    if not layers_of(adapter.module) or not targets.numel():
+        return None
+    try:
+        trials = RowTrials(adapter, x, edge_index, targets, finish)
+        same = agree_with_module(trials, adapter, x, edge_index, targets, finish)
+    except (ModelError, RuntimeError):
+        return None
+    if not same:
+        return None
+    trials.trust()
+    return trials
 
 
 class RowTrials:
@@ -57,14 +89,15 @@ class RowTrials:
         self._place = torch.full((self._num_nodes,), -1, device=x.device)
         self._place[targets] = torch.arange(targets.numel(), device=x.device)
         self._codes = (edge_index[0] * self._num_nodes + edge_index[1]).sort().values
+        self._of_a_pass = OF_A_CALL + self._num_nodes + edge_index.shape[1]
         self._visited = 0
         self._trusted = False
         self._refresh()
 
     @property
     def work(self) -> float:
-        """Edges into rows so far, as a share of those of a forward pass on the first graph."""
-        return self._visited / max(1, self._of_a_pass)
+        """Rows and edges so far, as a share of those of a forward pass on the first graph."""
+        return self._visited / self._of_a_pass
 
     @property
     def hops(self) -> int:
@@ -82,6 +115,7 @@ class RowTrials:
     def move(self, pairs: Tensor) -> None:
         """Flip pairs int64 [2, m], each once, in the current graph."""
         self._codes = toggled(self._codes, self._both_ways(pairs))
+        self._visited += self._of_a_pass
         self._refresh()
 
     def tried(self, flip_sets: FlipSets) -> ChangedLogits:
@@ -92,9 +126,10 @@ class RowTrials:
         edges = self._edges_into(copies, flip_sets)
         if flip_sets.count > 1 and edges.shape[1] > MOST_ENTRIES:
             return self._in_parts(flip_sets)
-        self._visited += edges.shape[1]
+        senders, edges = self._renumbered(edges)
+        self._visited += OF_A_CALL + senders.numel() + copies.numel() + edges.shape[1]
         nodes = copies % self._num_nodes
-        logits = self._logits_of(nodes, edges)[torch.searchsorted(copies, last)]
+        logits = self._logits_of(nodes, senders, edges)[torch.searchsorted(copies, last)]
         return ChangedLogits(last // self._num_nodes, self._place[last % self._num_nodes], logits)
 
     def _in_parts(self, flip_sets: FlipSets) -> ChangedLogits:
@@ -121,7 +156,6 @@ class RowTrials:
             raise ModelError("the layers are called in a way that is not understood")
         self._forwards = [call.layer.forward for call in self._calls]
         self._logits = self._finish(output, size)[self._targets]
-        self._of_a_pass = edge_index.shape[1]
 
     def _copies(self, flip_sets: FlipSets) -> tuple[Tensor, Tensor]:
         """Return the rows that change and matter, candidate x N + node, int64 [r] ascending, and
@@ -176,10 +210,25 @@ class RowTrials:
         source = torch.where(copies[found] == sender, size + found, sender % size)
         return torch.stack([source, size + target])
 
-    def _logits_of(self, nodes: Tensor, edges: Tensor) -> Tensor:
+    def _renumbered(self, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the nodes that send to copies, int64 [s], and the edges with these as 0 to s - 1.
+
+        The copies follow them: node s + k is the copy k.
+        """
+        size = self._num_nodes
+        sends = torch.zeros(size, dtype=torch.bool, device=edges.device)
+        sends[edges[0][edges[0] < size]] = True
+        senders = sends.nonzero().squeeze(1)
+        number = sends.cumsum(0) - 1
+        skipped = size - senders.numel()
+        source, target = edges
+        source = torch.where(source < size, number[source.clamp(max=size - 1)], source - skipped)
+        return senders, torch.stack([source, target - skipped])
+
+    def _logits_of(self, nodes: Tensor, senders: Tensor, edges: Tensor) -> Tensor:
         """Return the logits float [r, c] of copies of nodes int64 [r]."""
         parts = [
-            partial(_on_copies, call, forward, edges)
+            partial(_on_copies, call, forward, senders, edges)
             for call, forward in zip(self._calls, self._forwards, strict=True)
         ]
         with torch.no_grad(), isolated_randomness(0):
@@ -187,14 +236,16 @@ class RowTrials:
         return self._finish(output, nodes.numel())
 
 
-def _on_copies(call: LayerCall, forward: Callable[..., Tensor], edges: Tensor, h: Tensor) -> Tensor:
+def _on_copies(
+    call: LayerCall, forward: Callable[..., Tensor], senders: Tensor, edges: Tensor, h: Tensor
+) -> Tensor:
     """Return what a layer gives the copies, float [r, b], of their features float [r, a].
 
     Its own `forward` is given, because it is replaced on the instance.
     """
     others = {name: value for name, value in call.others.items() if value is not None}
-    given = {call.argument: torch.cat([call.x, h]), "edge_index": edges, **others}
-    return forward(**given)[call.x.shape[0] :]
+    x = torch.cat([call.x.index_select(0, senders), h])
+    return forward(**{call.argument: x, "edge_index": edges, **others})[senders.numel() :]
 
 
 def _has_more(call: LayerCall, edge_index: Tensor) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, cast
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
-from grb_check.attacks.protocol import ExactTrials, FlipTrials, PairGradients
+from grb_check.attacks.protocol import ExactTrials, PairGradients
 from grb_check.datasets.given_edges import GivenEdges
 from grb_check.errors import GradientError
 from grb_check.gradients.alternating import (
@@ -27,6 +27,7 @@ from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
 from grb_check.gradients.injected_rows import RowForm, injected_row_logits, linked_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.recorded_layers import recorded_trials
+from grb_check.gradients.row_trials import RowTrials, row_trials
 from grb_check.gradients.sparse_sums import in_products, same_output
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import DIVERGED, check_output
@@ -261,19 +262,24 @@ class Victim:
 
         return self.layer_factors.gradients(self.adapter, x, edge_index, of_output, edge_weight)
 
-    def with_flips(self, x: Tensor, edge_index: Tensor, targets: Tensor) -> FlipTrials | None:
+    def with_flips(
+        self, x: Tensor, edge_index: Tensor, targets: Tensor
+    ) -> DeltaTrials | RowTrials | None:
         """Return the targets' logits under many candidate sets of flips.
 
-        For `Alternating` models, and modules of PyG's layers that propagate linearly, of which only
-        the rows that flips reach are computed; None for all others.
+        Of `Alternating` models and modules of PyG's layers only the rows that flips reach are
+        computed: in closed form where the layers propagate linearly, else by calls of the layers.
+        None for all others.
         """
         known = self._alternating()
         if known is not None:
             layers = alternating_layers(known, x, self._moved)
             return DeltaTrials(layers, edge_index, x.shape[0], targets)
-        if self.adapter.batch is not None or not self._on_plain_edges:
+        if self.adapter.batch is not None:
             return None
-        return recorded_trials(self.adapter, x, edge_index, targets, self._checked)
+        given = self.adapter, x, edge_index, targets, self._checked
+        linear = recorded_trials(*given) if self._on_plain_edges else None
+        return linear or row_trials(*given)
 
     def exact_flips(self, x: Tensor, edge_index: Tensor, targets: Tensor) -> ExactTrials:
         """Return the answers to all single flips that can change a target, see `exact_trials`.
@@ -285,7 +291,7 @@ class Victim:
         proven = self._alternating() is not None or known
         return exact_trials(
             self.adapter,
-            cast("DeltaTrials | None", self.with_flips(x, edge_index, targets)),
+            self.with_flips(x, edge_index, targets),
             "proven" if proven else "checked",
             x,
             edge_index,

@@ -37,7 +37,7 @@ from grb_check.attacks.modification.shared.removable import within_capacity
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import FlipSets, FlipTrials, parts_of
 
-VERSION: Final = 2  # raised whenever the search may find something else
+VERSION: Final = 3  # raised whenever the search may find something else
 LARGE: Final = 50_000  # nodes and directed edges from which on flips are swept, with less work ...
 LEAST: Final = 500  # ... but that many forward passes
 MOST_COST: Final = 0.15  # of a single flip, in forward passes; above, flips are swept

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import GAT
 
+from grb_check.attacks.modification.any_flip import ModificationAnyFlip
 from grb_check.attacks.modification.shared import answer_search
 from grb_check.attacks.modification.shared.answer_search import search_by_answers
 from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
@@ -154,5 +155,19 @@ def test_flips_are_swept_on_large_graphs_and_without_rows(monkeypatch) -> None:
     monkeypatch.setattr(answer_search, "LARGE", 50)
     assert right(question, search_by_answers(question, NONE, 60, seeded())) < 40
     assert len(calls) == 2
-    layer = victim_of(GAT(3, 4, 2, 3))
-    assert layer.with_flips(graph.x, graph.edge_index, torch.arange(40)) is None
+
+
+def test_what_falls_to_one_flip_is_found_on_attention() -> None:
+    """Each single flip is weighed exactly, so that none is missed, where sweeps miss most."""
+    graph, every = random_graph(), torch.arange(40)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = victim_of(GAT(3, 4, 2, 3).eval().requires_grad_(False))
+    graph.y = right_classes(model, graph, every)
+    ones = torch.ones_like(every)
+    threat = Threat(scenario="modification", targets=every, edge_budget=40, target_budgets=ones)
+    fallen = ModificationAnyFlip().verdicts(graph, threat, model).fallen
+    assert 10 <= fallen.numel() < 40
+    for target in fallen[:10].split(1):
+        question = question_of(graph, target, 1, model)
+        assert right(question, search_by_answers(question, NONE, 100, seeded())) == 0
