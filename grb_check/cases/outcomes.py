@@ -260,6 +260,18 @@ class Outcome:
         """Most targets that an attack that tries everything left undecided in a repeat."""
         return max(repeat.exact.undecided if repeat.exact else 0 for repeat in self.repeats)
 
+    @property
+    def attacked_at_most(self) -> float:
+        """Mean attacked accuracy over the repeats if no undecided target is lost, in [0, 1]."""
+        if not self.undecided:
+            return self.attacked
+        if self.target_weights or self.recall:  # how much the undecided targets weigh is not known
+            return self.clean
+        return statistics.fmean(
+            repeat.victim.attacked + (repeat.exact.undecided / self.targets if repeat.exact else 0)
+            for repeat in self.repeats
+        )
+
     @cached_property
     def effective_targets(self) -> int:
         """How many targets of equal weight have the variance of these."""

@@ -65,6 +65,8 @@ def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
     average = "on average " if len(sides[0].attacks) > 1 else ""
     left = _means(sides, lambda outcome: outcome.attacked)
     of = "" if outcomes[0].metric == ACCURACY else f" ({outcomes[0].metric})"
+    if any(outcome.undecided for outcome in outcomes):
+        left = f"at least {left}"
     return (
         f"{model} keeps {average}{left}{of} under these attacks, by {' and by '.join(words)}; "
         f"{_others(sides)}.{_at(too_low)}{_rank(rows, gate)}"

@@ -166,7 +166,8 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
         remarks.append("nobody who knows it attacked")
     undecided = max(outcome.undecided for outcome in outcomes)
     if undecided:
-        remarks.append(f"{undecided} undecided targets count as lost")
+        most = range_of(side.strongest, lambda outcome: outcome.attacked_at_most)
+        remarks.append(f"{undecided} undecided targets count as lost, with them {most} may be left")
     findings = sorted({finding.name for outcome in outcomes for finding in outcome.findings})
     if findings:
         remarks.append(f"diagnostics doubt the attacks: {enumerated(findings)}")
@@ -177,9 +178,9 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
 def _title(rank: int, side: Side) -> str:
     """The title of a level; where the repeats do not show a higher one, that is what it says."""
     if rank not in TITLES:
-        above = statistics.fmean(map(_attacked, side.strongest)) > statistics.fmean(
-            map(_no_graph, side.strongest)
-        )
+        above = statistics.fmean(
+            outcome.attacked_at_most for outcome in side.strongest
+        ) > statistics.fmean(map(_no_graph, side.strongest))
         return f"{'Not shown to withstand' if above else 'Falls to'} attackers who {side.who}"
     learned = all(outcome.has_learned(MAIN_REFERENCE) for outcome in side.strongest)
     above = learned and statistics.fmean(map(_attacked, side.strongest)) > statistics.fmean(

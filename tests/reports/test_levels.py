@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from outcome_factory import finding, outcome
+from outcome_factory import TARGETS, finding, outcome
 from record_factory import entry, record, run_record
 
 from grb_check.cases.case import Case
@@ -215,3 +215,19 @@ def test_undecided_targets_are_named_and_leave_the_level_open() -> None:
     assert level_of(whole).certain
     assert "2 undecided targets count as lost" in level_of(cut).text
     assert not level_of(cut).certain
+
+
+def test_a_model_does_not_fall_by_targets_that_nobody_decided() -> None:
+    """Whether it keeps less than a model without the graph is not known then."""
+    case_outcome = made("any-flip+white-box", (0.5,))
+    texts = []
+    for undecided in (TARGETS // 20, TARGETS // 5):  # with them 55 and 70 % may be left, of 60
+        found = Exact(tried=9, right=90, proven=50, undecided=undecided, basis="proven")
+        repeats = tuple(replace(repeat, exact=found) for repeat in case_outcome.repeats)
+        cut = replace(case_outcome, repeats=repeats)
+        assert cut.attacked_at_most == pytest.approx(0.5 + undecided / TARGETS)
+        texts.append(level_of(cut).text)
+    assert texts[0].startswith("Falls to")
+    assert "with them 55 % may be left" in texts[0]
+    assert texts[1].startswith("Not shown to withstand")
+    assert "with them 70 % may be left" in texts[1]

@@ -162,7 +162,7 @@ def test_a_time_takes_the_place_of_a_number_of_sets(
     assert timed.undecided.tolist() == whole.undecided.tolist()
     assert not timed.notes
     left = []
-    for calls in range(2, 2 + 2 * 5 * (edges - 1) + 1):
+    for calls in range(2, 2 + 3 * 5 * (edges - 1) + 1):
         times = chain(repeat(0.0, calls), repeat(1e9))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(flip_set_search, "monotonic", lambda times=times: next(times))

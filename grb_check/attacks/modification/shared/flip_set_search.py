@@ -26,6 +26,8 @@ from grb_check.attacks.verdicts import Tell
 EXACT: Final = 1e-9  # of the largest logit, in float64
 SETS: Final = 2**13  # at a time
 CLOSE: Final = 16  # sets near the boundary that are computed again for a target
+FIRST: Final = 64  # sets at first where the time is limited
+PIECE: Final = 0.01  # share of the time that sets tried together should take
 SHRUNK: Final = 0.75  # share of the targets left at which the answers are asked for those alone
 
 
@@ -115,6 +117,7 @@ class FlipSetSearch:
         self._too_many = self._open.clone()
         self._finished = self._open.clone()
         self._tried = 0
+        self._at_once = question.together if seconds is None else min(FIRST, question.together)
 
     @property
     def _spent(self) -> float:
@@ -152,15 +155,26 @@ class FlipSetSearch:
 
     def ask(self, sets: Tensor) -> bool:
         """Flip each of the sets int64 [2, m, k] alone; False if the time is over."""
-        if self._spent > 1:
-            self._open |= ~self._finished
-            return False
+        spent = self._spent
+        while sets.shape[1]:
+            if spent > 1:
+                self._open |= ~self._finished
+                return False
+            self._try(sets[:, : self._at_once])
+            sets = sets[:, self._at_once :]
+            before, spent = spent, self._spent
+            faster = PIECE / max(spent - before, 0.5 * PIECE)  # at most twice as many
+            self._at_once = min(max(1, int(faster * self._at_once)), self._question.together)
+        return True
+
+    def _try(self, sets: Tensor) -> None:
+        """Flip each of the sets int64 [2, m, k] alone."""
         lost = self._highest[self._at] > self._rounding
         if int((~lost).sum()) < SHRUNK * self._at.numel():
             self.only(self._at[~lost])
         _, count, size = sets.shape
-        if not self._at.numel() or not count:
-            return True
+        if not self._at.numel():
+            return
         self._tried += count
         owner = torch.arange(count, device=sets.device).repeat_interleave(size)
         changed = self._known.trials.tried(FlipSets(sets.flatten(1), owner, count))
@@ -168,7 +182,6 @@ class FlipSetSearch:
         largest = changed.logits.abs().amax(1).clamp(min=self._scale)  # rounding is relative
         margins = margins_of(changed.logits, self._question.labels[target]) / largest
         self._note(target, sets[:, changed.owner], margins)
-        return True
 
     def _note(self, target: Tensor, sets: Tensor, margins: Tensor) -> None:
         before = self._highest
