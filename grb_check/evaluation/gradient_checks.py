@@ -7,7 +7,9 @@ removes links gives no gradient towards features with which it would keep them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Final, Literal, TypeAlias
 
 import torch
@@ -24,7 +26,7 @@ from grb_check.user_code.randomness import derive_seed, isolated_randomness
 Kind: TypeAlias = Literal["features", "edges"]
 
 SAMPLE: Final = 32
-ON_ATTACKED: Final = 12  # of these, whose gradients are compared with changes in every case
+ONE_BY_ONE: Final = 12  # of these, where each gradient takes a backward pass
 # Relative to the inputs. A gradient is right if it is for one of them: longer steps cross more
 # boundaries between linear parts, on which attacked features tend to lie.
 STEPS: Final = (1e-2, 1e-3, 1e-4)
@@ -37,64 +39,160 @@ _Reader: TypeAlias = Callable[
 ]
 
 
-def missing_gradients(
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """Sampled targets' margins, as computed with gradients on: one forward pass for all checks.
+
+    A margin is the largest logit of another class minus the logit of the true class.
+
+    Attributes:
+        inputs: float, the features or the weights of edges by which they are differentiated.
+        logits_of: from other inputs to the targets' logits float [s, c], with the same randomness.
+        labels: int64 [s], the targets' classes.
+        logits: float [s, c].
+        injected: whether the inputs are features of injected nodes.
+    """
+
+    inputs: Tensor
+    logits_of: _LogitsOf
+    labels: Tensor
+    logits: Tensor
+    injected: bool
+
+    @cached_property
+    def values(self) -> Tensor:
+        """The margins, float [s]."""
+        with torch.enable_grad():
+            return margins_of(self.logits, self.labels)
+
+    @cached_property
+    def direction(self) -> Tensor | None:
+        """The gradient of their sum, of the shape of `inputs`; None if it has none of use.
+
+        Raises:
+            RuntimeError: the backward pass fails.
+        """
+        return _gradient(self.values.sum(), self.inputs)
+
+    @cached_property
+    def slopes(self) -> Tensor | None:
+        """Their derivatives along `direction`, float [s]; None if only one after the other."""
+        if self.direction is None:
+            return None
+        return slopes_along(self.values, self.inputs, self.direction)
+
+    @property
+    def noticing(self) -> Tensor:
+        """Which targets notice a small change of all inputs, bool [s]."""
+        return _noticing(self.logits_of, self.inputs, self.logits.detach())
+
+    def after(self, inputs: Tensor) -> Tensor:
+        """Return the margins for other inputs, float [s]."""
+        return margins_of(self.logits_of(inputs), self.labels)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Why there are no margins to differentiate.
+
+    Attributes:
+        sampled: whether there is a target that can be asked for, see `missing_gradients`.
+        error: that the model raised; empty if there was none.
+    """
+
+    sampled: bool
+    error: str = ""
+
+
+def sampled_margins(
     model: DifferentiableModel,
     graph: Data,
     targets: Tensor,
     kind: Kind,
     injected: Tensor | None = None,
-) -> tuple[float | None, str]:
-    """Return the share of sampled targets whose margin has no usable gradient.
+) -> Margins | Unreadable:
+    """Return the margins of a sample of the targets, to be differentiated.
 
-    The gradient is missing, exactly zero or not finite, or the backward pass fails. The margin is
-    the largest logit of another class minus the logit of the true class. Isolated targets are not
-    sampled; of injected nodes only neighbours are, whose logits change with their features.
+    Isolated targets are not sampled; of injected nodes only neighbours are.
 
     Args:
         model: in evaluation mode, parameters frozen.
         graph: `x` [N, d], `edge_index` [2, 2E], true labels `y` [N]; for a set of graphs `batch`
-            [N] and `y` [G].
+            [N] and `y` [G]. It may be an attacked one.
         targets: int64 [t], of which at most `SAMPLE` are sampled.
         kind: take the gradient with respect to features, or to weights of the targets' edges.
         injected: int64 [n], the nodes whose features they are; all if not given.
+    """
+    logits_of: _LogitsOf | None = None
+    sample, seed = _sample(graph, targets, injected), derive_seed("gradient sample", kind)
+    if not sample.numel():
+        return Unreadable(sampled=False)
+    on_graph, error = model_on(model, graph), ""
+    try:
+        with isolated_randomness(seed), torch.enable_grad():
+            inputs, logits_of = _READERS[kind](on_graph, graph, sample, injected)
+            logits = None if logits_of is None else logits_of(inputs)
+    except ModelError as raised:  # the model's own check: its output does not depend on them
+        logits, error = None, one_line(raised)
+    if logits_of is not None and logits is not None and logits.requires_grad:
+        seeded = partial(_seeded, logits_of, seed=seed)
+        return Margins(inputs, seeded, graph.y[sample], logits, injected is not None)
+    asked = injected is None or _notice(on_graph, graph, sample, injected)
+    return Unreadable(sampled=asked, error=error)
+
+
+def _notice(model: DifferentiableModel, graph: Data, sample: Tensor, injected: Tensor) -> bool:
+    """Return whether any of the targets notices a change of features; the model has no gradient."""
+    inputs, logits_of = _of_features(model, graph, sample, injected)
+    seeded = partial(_seeded, logits_of, seed=0)
+    with torch.no_grad():
+        return bool(_noticing(seeded, inputs, seeded(inputs)).any())
+
+
+def _noticing(logits_of: _LogitsOf, inputs: Tensor, before: Tensor) -> Tensor:
+    """Return which rows of logits [s, c] a small change of the inputs changes, bool [s]."""
+    with torch.no_grad():
+        after = logits_of((1 - SMALL) * inputs)
+    return (after - before).abs().amax(1) > ROUNDING * before.abs().amax(1)
+
+
+def missing_gradients(margins: Margins | Unreadable) -> tuple[float | None, str]:
+    """Return the share of sampled targets whose margin has no usable gradient.
+
+    The gradient is missing, exactly zero or not finite, or the backward pass fails. Of features of
+    injected nodes only targets count whose logits change with them.
 
     Returns:
-        0 to 1, or None if there is no target to sample; and the last error of the model or of a
+        0 to 1, or None if there is no target to look at; and the last error of the model or of a
         backward pass, empty if there was none.
     """
-    model, sample = model_on(model, graph), _sample(graph, targets, injected)
-    if injected is not None and sample.numel():
-        sample = sample[_changing(model, graph, sample, injected)]
-    if not sample.numel():
+    if isinstance(margins, Unreadable):
+        return (1.0 if margins.sampled else None), margins.error
+    asked = margins.noticing if margins.injected else torch.ones_like(margins.labels).bool()
+    if not asked.any():
         return None, ""
-    labels = graph.y[sample]
-    with isolated_randomness(derive_seed("gradient sample", kind)), torch.enable_grad():
-        try:
-            inputs, logits_of = _READERS[kind](model, graph, sample, injected)
-            logits = None if logits_of is None else logits_of(inputs)
-        except ModelError as raised:  # the model's own check: its output does not depend on them
-            return 1.0, one_line(raised)
-        if logits is None or not logits.requires_grad:
-            return 1.0, ""
-        missing, error = _without_gradient(margins_of(logits, labels), inputs)
-    return missing / sample.numel(), error
+    missing, error = _without_gradient(margins, asked)
+    return missing / int(asked.sum()), error
 
 
-def _without_gradient(margins: Tensor, inputs: Tensor) -> tuple[int, str]:
-    """Return how many margins have no usable gradient, and the last error of a backward pass.
+def _without_gradient(margins: Margins, asked: Tensor) -> tuple[int, str]:
+    """Return how many of some margins have no usable gradient, and the last backward error.
 
-    What changes in a random direction has one; where nothing does, the gradient is looked at.
+    What changes along the gradient of the sum has one; where nothing does, the margin's own is
+    looked at.
     """
-    generator = torch.Generator().manual_seed(0)
-    slopes = slopes_along(
-        margins, inputs, torch.randn(inputs.shape, generator=generator).to(inputs)
-    )
+    try:
+        slopes = margins.slopes
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except RuntimeError:  # which each margin has then, too
+        slopes = None
     if slopes is not None:
-        margins = margins[~(slopes.isfinite() & (slopes != 0))]
+        asked = asked & ~(slopes.isfinite() & (slopes != 0))
     missing, error = 0, ""
-    for margin in margins:
+    for margin in margins.values[asked]:
         try:
-            missing += _gradient(margin, inputs) is None
+            missing += _gradient(margin, margins.inputs) is None
         except torch.cuda.OutOfMemoryError:
             raise
         except RuntimeError as raised:  # a backward pass that fails or is not implemented
@@ -102,136 +200,117 @@ def _without_gradient(margins: Tensor, inputs: Tensor) -> tuple[int, str]:
     return missing, error
 
 
-def wrong_gradients(
-    model: DifferentiableModel,
-    graph: Data,
-    targets: Tensor,
-    kind: Kind,
-    injected: Tensor | None = None,
-) -> float:
+def wrong_gradients(margins: Margins | Unreadable) -> float:
     """Return the share of sampled targets whose margin does not change as its gradient predicts.
 
-    All inputs take small steps along the gradient of the sum of these margins. The gradient of a
+    All inputs take small steps along the gradient of the sum of the margins. The gradient of a
     target is wrong if the change of its margin is off by more than `TOLERANCE` of the predicted
     one, for each of `STEPS`, and backwards it is the same for one of them: else there are kinks in
     between, and it says nothing. Targets without a gradient are not counted, see
     `missing_gradients`; nor is a model whose backward pass fails.
-
-    Args:
-        model, graph, targets, kind, injected: as for `missing_gradients`; the graph may be an
-            attacked one.
     """
-    sample = _sample(graph, targets, injected)[:ON_ATTACKED]
-    if not sample.numel():
+    if isinstance(margins, Unreadable):
         return 0.0
     try:
-        return _wrong(model_on(model, graph), graph, sample, kind, injected)
+        direction, slopes = margins.direction, margins.slopes
+        if direction is None:
+            return 0.0
+        if slopes is None:  # the gradients of all targets may not fit in memory together
+            slopes = _slopes_of_few(margins, direction)
+        with torch.no_grad():
+            return _wrong(margins, direction, slopes)
     except torch.cuda.OutOfMemoryError:
         raise
     except (ModelError, RuntimeError):
         return 0.0
 
 
-def _wrong(
-    model: DifferentiableModel, graph: Data, sample: Tensor, kind: Kind, injected: Tensor | None
-) -> float:
-    labels = graph.y[sample]
-    seed = derive_seed("gradient sample", kind)
-    with torch.enable_grad():
-        inputs, logits_of = _READERS[kind](model, graph, sample, injected)
-        if logits_of is None:
-            return 0.0
-        logits = _seeded(logits_of, inputs, seed)
-        margins = margins_of(logits, labels)
-        direction = _gradient(margins.sum(), inputs)
-        if direction is None:
-            return 0.0
-        slopes = slopes_along(margins, inputs, direction)
-        if slopes is None:  # the gradients of all targets may not fit in memory together
-            slopes = torch.stack([_slope(margin, inputs, direction) for margin in margins])
+def _wrong(margins: Margins, direction: Tensor, slopes: Tensor) -> float:
+    """Return the share of wrong gradients of the first targets, as many as there are slopes."""
+    count, inputs, before = slopes.numel(), margins.inputs, margins.values.detach()
     unit = direction * (inputs[direction != 0].norm() / direction.norm())
     predicted = torch.stack([step * slopes * (unit.norm() / direction.norm()) for step in STEPS])
 
     def changes(sign: int) -> Tensor:
-        """Of the margins, by each of the steps, float [steps, s]."""
-        moved = [inputs + sign * step * unit for step in STEPS]
-        return (
-            torch.stack([margins_of(_seeded(logits_of, x, seed), labels) for x in moved]) - margins
-        )
+        """Of the margins, by each of the steps, float [steps, count]."""
+        moved = [margins.after(inputs + sign * step * unit) for step in STEPS]
+        return (torch.stack(moved) - before)[:, :count]
 
     allowed = TOLERANCE * predicted.abs()
-    clear = allowed > ROUNDING * float(logits.detach().abs().max())
-    with torch.no_grad():
-        forwards = changes(1)
-        right = (clear & ((forwards - predicted).abs() <= allowed)).any(0)
-        if bool((right | ~clear.any(0)).all()):
-            return 0.0
-        straight = (forwards + changes(-1)).abs() <= allowed
-    return float(((clear & straight).any(0) & ~right).sum()) / sample.numel()
+    clear = allowed > ROUNDING * float(margins.logits.detach().abs().max())
+    forwards = changes(1)
+    right = (clear & ((forwards - predicted).abs() <= allowed)).any(0)
+    if bool((right | ~clear.any(0)).all()):
+        return 0.0
+    straight = (forwards + changes(-1)).abs() <= allowed
+    return float(((clear & straight).any(0) & ~right).sum()) / count
 
 
-def gradient_of_sample(
-    model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind, num_nodes: int
-) -> Tensor | None:
-    """Return the gradient of the sum of sampled targets' margins; None if it has none of use.
+def _slopes_of_few(margins: Margins, direction: Tensor) -> Tensor:
+    """Return derivatives of the first margins along a direction, 0 without a usable gradient."""
+    gradients = (_gradient(margin, margins.inputs) for margin in margins.values[:ONE_BY_ONE])
+    return torch.stack(
+        [
+            direction.new_zeros(()) if gradient is None else (gradient * direction).sum()
+            for gradient in gradients
+        ]
+    )
 
-    Args:
-        model, graph, targets, kind, num_nodes: as for `doubtful`.
-    """
-    injected = injected_nodes(graph, num_nodes) if kind == "features" else None
-    sample = _sample(graph, targets, injected)
-    if not sample.numel():
+
+def gradient_of(margins: Margins | Unreadable) -> Tensor | None:
+    """Return the gradient of the sum of the margins, like the inputs; None without one of use."""
+    if isinstance(margins, Unreadable):
         return None
-    model, seed = model_on(model, graph), derive_seed("gradient sample", kind)
     try:
-        with torch.enable_grad():
-            inputs, logits_of = _READERS[kind](model, graph, sample, injected)
-            if logits_of is None:
-                return None
-            margins = margins_of(_seeded(logits_of, inputs, seed), graph.y[sample])
-            return _gradient(margins.sum(), inputs)
+        return margins.direction
     except torch.cuda.OutOfMemoryError:
         raise
-    except (ModelError, RuntimeError):
+    except RuntimeError:  # a backward pass that fails or is not implemented
         return None
 
 
-def doubtful(
-    model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind, num_nodes: int
-) -> float:
-    """Return the share of sampled targets whose gradient is missing, plus that of wrong ones.
-
-    Args:
-        model, graph, targets, kind: as for `missing_gradients`, the graph an attacked one.
-        num_nodes: of the clean graph; with injected nodes, their features are meant.
-    """
-    injected = injected_nodes(graph, num_nodes) if kind == "features" else None
-    missing, _ = missing_gradients(model, graph, targets, kind, injected)
-    return (missing or 0.0) + wrong_gradients(model, graph, targets, kind, injected)
+def doubtful(margins: Margins | Unreadable) -> float:
+    """Return the share of sampled targets whose gradient is missing, plus that of wrong ones."""
+    missing, _ = missing_gradients(margins)
+    return (missing or 0.0) + wrong_gradients(margins)
 
 
 def cut_off(
-    model: DifferentiableModel, graph: Data, perturbation: Perturbation, targets: Tensor
-) -> float:
-    """Return the share of linked targets whose logits an injection leaves as they were.
+    model: DifferentiableModel, graph: Data, perturbations: Sequence[Perturbation], targets: Tensor
+) -> list[float]:
+    """Return for each perturbation the share of linked targets whose logits it leaves as they were.
 
     Args:
         model: in evaluation mode.
         graph: clean.
-        perturbation: any; without injected nodes nothing is cut off.
+        perturbations: any; without injected nodes nothing is cut off.
         targets: int64 [t].
     """
-    linked = targets.cpu()[torch.isin(targets.cpu(), perturbation.injected_edges[1])]
-    if not linked.numel():
-        return 0.0
-    attacked = apply(graph, perturbation)
-    with torch.no_grad():
-        before, after = (
-            _seeded(_of_features(model_on(model, at), at, linked, None)[1], at.x, 0)
-            for at in (graph, attacked)
-        )
+    linked = [_linked(perturbation, targets) for perturbation in perturbations]
+    if not any(nodes.numel() for nodes in linked):
+        return [0.0 for _ in linked]
+    clean = _logits(model, graph)
+    return [
+        _unchanged(clean[nodes], _logits(model, apply(graph, perturbation))[nodes])
+        for perturbation, nodes in zip(perturbations, linked, strict=True)
+    ]
+
+
+def _unchanged(before: Tensor, after: Tensor) -> float:
+    """Return the share of rows [l, c] that are the same but for rounding; 0 of none."""
     change = (after - before).abs().amax(1)
-    return float((change <= ROUNDING * before.abs().amax(1)).float().mean())
+    return float((change <= ROUNDING * before.abs().amax(1)).float().mean()) if len(before) else 0.0
+
+
+def _linked(perturbation: Perturbation, targets: Tensor) -> Tensor:
+    """Return the targets that injected nodes are linked to, int64 [l]."""
+    return targets.cpu()[torch.isin(targets.cpu(), perturbation.injected_edges[1])]
+
+
+def _logits(model: DifferentiableModel, graph: Data) -> Tensor:
+    with torch.no_grad():
+        on_graph = model_on(model, graph)
+        return _seeded(lambda x: on_graph(x, graph.edge_index), graph.x, 0)
 
 
 def _seeded(call: Callable[[Tensor], Tensor], x: Tensor, seed: int) -> Tensor:
@@ -253,17 +332,6 @@ def injected_nodes(graph: Data, num_nodes: int) -> Tensor | None:
         nodes: Tensor = graph.clean_nodes
         return (nodes == -1).nonzero().squeeze(1)
     return torch.arange(num_nodes, graph.x.shape[0], device=graph.x.device)
-
-
-def _changing(model: DifferentiableModel, graph: Data, sample: Tensor, injected: Tensor) -> Tensor:
-    """Which of the targets int64 [s] notice a small change of injected features, bool [s]."""
-    moved = graph.x.clone()
-    moved[injected] *= 1 - SMALL
-    with torch.no_grad():
-        before, after = (
-            _seeded(lambda x: model(x, graph.edge_index)[sample], x, 0) for x in (graph.x, moved)
-        )
-    return (after - before).abs().amax(1) > ROUNDING * before.abs().amax(1)
 
 
 def _sample(graph: Data, targets: Tensor, injected: Tensor | None = None) -> Tensor:
@@ -310,12 +378,6 @@ def _of_edges(
 
 
 _READERS: Final[dict[Kind, _Reader]] = {"features": _of_features, "edges": _of_edges}
-
-
-def _slope(value: Tensor, inputs: Tensor, direction: Tensor) -> Tensor:
-    """Return the derivative of a value along a direction, 0 if it has no usable gradient."""
-    gradient = _gradient(value, inputs)
-    return direction.new_zeros(()) if gradient is None else (gradient * direction).sum()
 
 
 def _gradient(value: Tensor, inputs: Tensor) -> Tensor | None:

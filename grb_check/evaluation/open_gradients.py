@@ -13,10 +13,18 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.protocol import DifferentiableModel, model_on
+from grb_check.attacks.protocol import model_on
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.errors import ModelError
-from grb_check.evaluation.gradient_checks import Kind, doubtful, gradient_of_sample
+from grb_check.evaluation.gradient_checks import (
+    Kind,
+    Margins,
+    Unreadable,
+    doubtful,
+    gradient_of,
+    injected_nodes,
+    sampled_margins,
+)
 from grb_check.evaluation.trained_model import TrainedModel
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.unit_space import graph_in_units, model_in_units
@@ -48,19 +56,23 @@ def followed(
         kind: what the attack differentiates by.
     """
     opened = _opened(trial, victim)
-    if opened is None:
+    if opened is victim:
         return victim
     clean = trial.harness.dataset.graph
     together = (perturbation for perturbation in shown if not perturbation.flip_targets.numel())
     attacked = [apply(clean, perturbation) for perturbation in together]
-    if not all(_same_values(victim, opened, graph, trial.seed) for graph in [clean, *attacked]):
+    sides = [
+        [_margins_at(trial, model, graph, kind) for graph in attacked] for model in (victim, opened)
+    ]
+    pairs = list(zip(*sides, strict=True))
+    if not all(
+        _same_logits(trial, victim, opened, graph, pair)
+        for graph, pair in zip(attacked, pairs, strict=True)
+    ):
         return victim
-    if all(_same_gradients(trial, victim, opened, graph, kind) for graph in attacked):
+    if all(_same_gradients(*pair) for pair in pairs):
         return victim
-    own, other = (
-        sum(doubtful(*_at(trial, model, graph, kind)) for graph in attacked)
-        for model in (victim, opened)
-    )
+    own, other = (sum(map(doubtful, side)) for side in sides)
     return opened if other < own or other == own == 0.0 else victim
 
 
@@ -98,8 +110,8 @@ def without_steps(
         softened = replace(softened, probabilities=False, unit=1.0, offset=None)
     known = TrainedModel(softened, victim.predicted)
     attacked = [apply(clean, perturbation) for perturbation in shown]
-    gradients = (gradient_of_sample(*_at(trial, known, graph, "features")) for graph in attacked)
-    return softened if any(gradient is not None for gradient in gradients) else None
+    margins = (_margins_at(trial, known, graph, "features") for graph in attacked)
+    return softened if any(gradient_of(some) is not None for some in margins) else None
 
 
 @contextmanager
@@ -109,22 +121,30 @@ def _without_steps() -> Iterator[None]:
         yield
 
 
-def _opened(trial: Trial, victim: TrainedModel) -> TrainedModel | None:
-    """The model without its stops, made once; None if it has none, or fails without them."""
-    if victim.opened is None and isinstance(victim.victim, Victim):
-        clean, inner = trial.harness.dataset.graph, victim.victim
-        x = clean.x.clone().requires_grad_()
-        try:
-            with isolated_randomness(trial.seed):
-                if not has_stops(lambda: inner.adapter(x, clean.edge_index)):
-                    return None
-        except ModelError:  # numpy refuses a tensor with a gradient
-            return None
-        adapter = replace(inner.adapter, within=without_stops)
-        # Forms that passed a trial with the stops are of another gradient.
-        untried = replace(inner, adapter=adapter, layer_factors=LayerFactors(), row_form=RowForm())
-        victim.opened = TrainedModel(untried, victim.predicted)
+def _opened(trial: Trial, victim: TrainedModel) -> TrainedModel:
+    """The model without its stops, made once; itself if it has none, or is another without them."""
+    if victim.opened is None:
+        victim.opened = _without_its_stops(trial, victim) or victim
     return victim.opened
+
+
+def _without_its_stops(trial: Trial, victim: TrainedModel) -> TrainedModel | None:
+    """The model without its stops; None if it has none, fails, or is another on clean data."""
+    clean, inner = trial.harness.dataset.graph, victim.victim
+    if not isinstance(inner, Victim):
+        return None
+    x = clean.x.clone().requires_grad_()
+    try:
+        with isolated_randomness(trial.seed):
+            if not has_stops(lambda: inner.adapter(x, clean.edge_index)):
+                return None
+    except ModelError:  # numpy refuses a tensor with a gradient
+        return None
+    adapter = replace(inner.adapter, within=without_stops)
+    # Forms that passed a trial with the stops are of another gradient.
+    untried = replace(inner, adapter=adapter, layer_factors=LayerFactors(), row_form=RowForm())
+    opened = TrainedModel(untried, victim.predicted)
+    return opened if _same_values(victim, opened, clean, trial.seed) else None
 
 
 def _same_values(first: TrainedModel, second: TrainedModel, graph: Data, seed: int) -> bool:
@@ -132,6 +152,10 @@ def _same_values(first: TrainedModel, second: TrainedModel, graph: Data, seed: i
         values, others = (_logits(model, graph, seed) for model in (first, second))
     except ModelError:
         return False
+    return _close(others, values)
+
+
+def _close(others: Tensor, values: Tensor) -> bool:
     return distance(others, values) <= NOISE * float(values.abs().max())
 
 
@@ -140,23 +164,35 @@ def _logits(model: TrainedModel, graph: Data, seed: int) -> Tensor:
         return model_on(model.victim, graph)(graph.x, graph.edge_index)
 
 
-def _same_gradients(
-    trial: Trial, first: TrainedModel, second: TrainedModel, graph: Data, kind: Kind
+def _same_logits(
+    trial: Trial,
+    first: TrainedModel,
+    second: TrainedModel,
+    graph: Data,
+    at: tuple[Margins | Unreadable, Margins | Unreadable],
 ) -> bool:
-    own, other = (gradient_of_sample(*_at(trial, model, graph, kind)) for model in (first, second))
+    """Whether two models have the same values on an attacked graph: at the sampled targets."""
+    own, other = at
+    if isinstance(own, Unreadable) or isinstance(other, Unreadable):
+        return _same_values(first, second, graph, trial.seed)
+    return _close(other.logits.detach(), own.logits.detach())
+
+
+def _same_gradients(first: Margins | Unreadable, second: Margins | Unreadable) -> bool:
+    own, other = gradient_of(first), gradient_of(second)
     if own is None or other is None:
         return own is other
     return bool((other - own).norm() <= KINKS * own.norm())
 
 
-def _at(
-    trial: Trial, model: TrainedModel, graph: Data, kind: Kind
-) -> tuple[DifferentiableModel, Data, Tensor, Kind, int]:
-    """The arguments of checks of a model's gradients on an attacked graph."""
-    return (
+def _margins_at(trial: Trial, model: TrainedModel, graph: Data, kind: Kind) -> Margins | Unreadable:
+    """The margins of sampled targets on an attacked graph."""
+    in_units = graph_in_units(trial.threat, graph)
+    num_nodes = trial.harness.dataset.graph.num_nodes
+    return sampled_margins(
         model_in_units(trial.threat, model.victim),
-        graph_in_units(trial.threat, graph),
+        in_units,
         trial.threat.targets,
         kind,
-        trial.harness.dataset.graph.num_nodes,
+        injected_nodes(in_units, num_nodes) if kind == "features" else None,
     )

@@ -34,7 +34,8 @@ class TrainedModel:
         blended: what `fallbacks.from_blends` and `improved` found, if anything, by threat and
             starts; the same for all attacks.
         kept: what `fallbacks.kept` found, by threat, likewise.
-        opened: the same model without what stops its gradients, see `open_gradients`, if any.
+        opened: the same model without what stops its gradients, see `open_gradients`; itself if
+            there is nothing to leave out, None until that is known.
         new_types: int64 [num_nodes + 1], of new edges at each node and of all others, where these
             are not the commonest at their ends, see `edge_types`.
         of_types: the same model with such types, by their bytes.

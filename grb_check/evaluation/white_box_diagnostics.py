@@ -22,6 +22,7 @@ from grb_check.evaluation.gradient_checks import (
     cut_off,
     injected_nodes,
     missing_gradients,
+    sampled_margins,
     wrong_gradients,
 )
 from grb_check.evaluation.perturbations import seed_of
@@ -47,25 +48,23 @@ def gradient_doubts(
     if kind not in known:
         targets = trial.harness.dataset.test["full"]
         in_units = graph_in_units(trial.threat, graph)
-        known[kind] = missing_gradients(model, in_units, targets, kind)
+        known[kind] = missing_gradients(sampled_margins(model, in_units, targets, kind))
     result = [diagnostics.no_gradient(*known[kind], kind)]
     if perturbations and not perturbations[0].flip_targets.numel():
         attacked = graph_in_units(trial.threat, apply(graph, perturbations[0]))
         injected = injected_nodes(attacked, graph.num_nodes)
-        at = model, attacked, trial.threat.targets, kind, injected
+        margins = sampled_margins(model, attacked, trial.threat.targets, kind, injected)
         if injected is not None and result[0] is None:
-            result[0] = diagnostics.no_gradient(*missing_gradients(*at), "injected features")
-        result.append(diagnostics.wrong_gradient(wrong_gradients(*at), kind))
+            result[0] = diagnostics.no_gradient(*missing_gradients(margins), "injected features")
+        result.append(diagnostics.wrong_gradient(wrong_gradients(margins), kind))
     if (
         perturbations and trial.threat.batch is None and result[0] is None
     ):  # else rounding would look like it
         # Rows of a surrogate's attack, which are unlike the data, are refused first.
         others = [] if transferred is None else [transferred[0]]
-        targets = trial.threat.targets
-        own, other = (
-            max((cut_off(victim.victim, graph, one, targets) for one in some), default=0.0)
-            for some in (perturbations, others)
-        )
+        tried = [*perturbations, *others]
+        shares = cut_off(victim.victim, graph, tried, trial.threat.targets)
+        own, other = max(shares[: len(perturbations)]), max(shares[len(perturbations) :], default=0)
         under = f" under {ON_A_SURROGATE}"
         result.append(diagnostics.cut_off(own) or diagnostics.cut_off(other, under))
     return tuple(finding for finding in result if finding is not None)

@@ -10,13 +10,14 @@ import torch
 from strategies import LinearModel, UnweightedModel, graph_of
 from torch import Tensor
 
-from grb_check.attacks.threat import Perturbation
+from grb_check.attacks.threat import Perturbation, apply
 from grb_check.errors import GradientError
 from grb_check.evaluation.gradient_checks import (
     SAMPLE,
     Kind,
     cut_off,
     missing_gradients,
+    sampled_margins,
     wrong_gradients,
 )
 
@@ -28,6 +29,15 @@ GRAPH = graph_of(
     y=torch.arange(NODES + 1) % 2,
 )
 ALL = torch.arange(NODES + 1)
+
+
+def missing(*given: Any) -> tuple[float | None, str]:
+    """Of the margins of a model, a graph, targets, and a kind."""
+    return missing_gradients(sampled_margins(*given))
+
+
+def wrong_of(*given: Any) -> float:
+    return wrong_gradients(sampled_margins(*given))
 
 
 class Partly(LinearModel):
@@ -51,18 +61,18 @@ class Partly(LinearModel):
 @pytest.mark.parametrize("kind", ["features", "edges"])
 def test_the_share_is_that_of_the_targets_without_a_gradient(kind: Kind) -> None:
     """None, some and all targets; the isolated node is not sampled."""
-    assert missing_gradients(Partly(0), GRAPH, ALL, kind)[0] == 0
-    assert missing_gradients(Partly(NODES), GRAPH, ALL, kind)[0] == 1
+    assert missing(Partly(0), GRAPH, ALL, kind)[0] == 0
+    assert missing(Partly(NODES), GRAPH, ALL, kind)[0] == 1
     some = torch.arange(10, 30)
-    assert missing_gradients(Partly(15), GRAPH, some, kind)[0] == 0.25
-    assert missing_gradients(Partly(0), GRAPH, torch.tensor([NODES]), kind)[0] is None
+    assert missing(Partly(15), GRAPH, some, kind)[0] == 0.25
+    assert missing(Partly(0), GRAPH, torch.tensor([NODES]), kind)[0] is None
 
 
 def test_a_model_that_takes_no_weights_has_no_gradient_of_edges() -> None:
     """It has a gradient of features."""
     model = UnweightedModel(3, 2)
-    assert missing_gradients(model, GRAPH, ALL, "edges")[0] == 1
-    assert missing_gradients(model, GRAPH, ALL, "features")[0] == 0
+    assert missing(model, GRAPH, ALL, "edges")[0] == 1
+    assert missing(model, GRAPH, ALL, "features")[0] == 0
 
 
 def test_a_model_that_refuses_to_be_differentiated_has_none() -> None:
@@ -72,7 +82,29 @@ def test_a_model_that_refuses_to_be_differentiated_has_none() -> None:
         def __call__(self, *given: object) -> Tensor:
             raise GradientError("no gradient")
 
-    assert missing_gradients(Refusing(3, 2), GRAPH, ALL, "features") == (1, "no gradient")
+    assert missing(Refusing(3, 2), GRAPH, ALL, "features") == (
+        1,
+        "no gradient",
+    )
+
+
+def test_targets_that_notice_nothing_are_not_asked_for_a_gradient() -> None:
+    """Those whose links to injected nodes are removed are cut off, which is another finding."""
+
+    class Blind(LinearModel):
+        def __call__(self, x: Tensor, *given: Tensor) -> Tensor:
+            return super().__call__(x[: NODES + 1], GRAPH.edge_index)
+
+    class Hidden(LinearModel):
+        def __call__(self, x: Tensor, *given: Tensor) -> Tensor:
+            return super().__call__(x.detach(), *given)
+
+    linked = torch.tensor([[0, 0], [2, 12]])
+    attacked = apply(GRAPH, Perturbation(injected_x=torch.ones((1, 3)), injected_edges=linked))
+    injected = torch.tensor([NODES + 1])
+    assert missing(Blind(3, 2), attacked, ALL, "features", injected) == (None, "")
+    assert missing(Hidden(3, 2), attacked, ALL, "features", injected) == (1, "")
+    assert missing(LinearModel(3, 2), attacked, ALL, "features", injected) == (0, "")
 
 
 class Backward(torch.autograd.Function):
@@ -108,7 +140,7 @@ def test_a_gradient_that_is_not_finite_or_fails_is_none(
         ) -> Tensor:
             return super().__call__(Backward.apply(x, then), edge_index, edge_weight)
 
-    share, message = missing_gradients(Odd(3, 2), GRAPH, ALL, "features")
+    share, message = missing(Odd(3, 2), GRAPH, ALL, "features")
     assert share == 1
     assert error in message
     assert bool(message) == bool(error)
@@ -123,7 +155,7 @@ def test_few_targets_are_looked_at_and_always_the_same() -> None:
             queried.append(targets)
 
     for _ in range(2):
-        missing_gradients(Watched(3, 2), GRAPH, ALL, "edges")
+        missing(Watched(3, 2), GRAPH, ALL, "edges")
     assert queried[0].numel() == SAMPLE
     assert torch.equal(*queried)
 
@@ -172,19 +204,19 @@ def test_a_gradient_is_wrong_if_margins_change_otherwise(
 ) -> None:
     """Without a gradient nothing is predicted."""
     model = Changed((lambda z: z.log_softmax(1)) if then is torch.log_softmax else then)
-    assert wrong_gradients(model, GRAPH, ALL, kind) == pytest.approx(wrong, abs=0.1)
+    assert wrong_of(model, GRAPH, ALL, kind) == pytest.approx(wrong, abs=0.1)
 
 
 def test_a_curve_is_no_wrong_gradient() -> None:
     """Long steps meet the curve, and what short ones change may be rounding."""
     at = Changed(lambda z: z).on_topology(GRAPH.edge_index, GRAPH.num_nodes)(GRAPH.x).detach()
     model = Changed(lambda z: 30 * at + 0.05 * (z - at) + 5 * (z - at) ** 2)
-    assert wrong_gradients(model, GRAPH, ALL, "features") == 0
+    assert wrong_of(model, GRAPH, ALL, "features") == 0
 
 
 def test_nothing_is_wrong_without_targets_or_weights_of_edges() -> None:
-    assert wrong_gradients(LinearModel(3, 2), GRAPH, ALL[:0], "features") == 0
-    assert wrong_gradients(UnweightedModel(3, 2), GRAPH, ALL, "edges") == 0
+    assert wrong_of(LinearModel(3, 2), GRAPH, ALL[:0], "features") == 0
+    assert wrong_of(UnweightedModel(3, 2), GRAPH, ALL, "edges") == 0
 
 
 def test_targets_are_cut_off_that_keep_their_logits() -> None:
@@ -205,8 +237,8 @@ def test_targets_are_cut_off_that_keep_their_logits() -> None:
 
     linked = torch.tensor([[0, 0, 0, 0], [2, 12, 22, 32]])
     injected = Perturbation(injected_x=torch.ones((1, 3)), injected_edges=linked)
-    assert cut_off(Deaf(0), GRAPH, injected, ALL) == 1
-    assert cut_off(Deaf(20), GRAPH, injected, ALL) == 0.5
-    assert cut_off(Deaf(99), GRAPH, injected, ALL) == 0
-    assert cut_off(Deaf(0), GRAPH, injected, torch.tensor([3])) == 0
-    assert cut_off(Deaf(20), GRAPH, injected, torch.tensor([2, 3, 32])) == 0.5
+    assert cut_off(Deaf(0), GRAPH, [injected], ALL) == [1]
+    assert cut_off(Deaf(20), GRAPH, [injected], ALL) == [0.5]
+    assert cut_off(Deaf(99), GRAPH, [injected], ALL) == [0]
+    assert cut_off(Deaf(0), GRAPH, [injected], torch.tensor([3])) == [0]
+    assert cut_off(Deaf(20), GRAPH, [injected], torch.tensor([2, 3, 32])) == [0.5]
