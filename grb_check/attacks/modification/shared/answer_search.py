@@ -10,7 +10,8 @@ the decision boundary; flips that could be taken back; and flips of which one en
 best ones, an addition with the cheapest flip to take back once the budget is spent, are then tried
 together: all of them, half, a quarter, ...; the strongest of these is made if it is an improvement.
 A round with n candidates of each kind thus weighs n^2 exchanges besides. Replacing an end finds
-what they cannot: an addition that only helps if a flip at the same target is taken back.
+what they cannot: an addition that only helps if a flip at the same target is taken back. These are
+tried without the others, too.
 
 The objective is a smooth count of right targets over their margins m (above 0: lost),
 
@@ -135,6 +136,11 @@ def _size(edges: EdgeSet) -> int:
     return edges.num_nodes + 2 * edges.codes.numel()
 
 
+def _parts(steps: Sequence[Tensor]) -> list[int]:
+    """Return how many of the first steps are tried: all, half, a quarter, ..."""
+    return sorted({-(-len(steps) // 2**power) for power in range(10)} - {0})
+
+
 class _Search:
     """The current flips, and the best so far."""
 
@@ -186,13 +192,16 @@ class _Search:
             for codes in (additions, returns)
             for index in range(codes.numel())
         ]
-        candidates = single + self._rewired(count, tau)
+        rewired = self._rewired(count, tau)
+        candidates = single + rewired
         before = self.trials.work
         changes = self._changes(candidates, tau)
         self._cost = (self.trials.work - before) / max(1, len(candidates))
-        steps = self._steps(candidates, changes, additions.numel(), returns.numel(), room)
-        sizes = sorted({-(-len(steps) // 2**power) for power in range(10)})
-        together = [torch.cat(steps[:size]) for size in sizes if size]
+        mixed = self._steps(candidates, changes, additions.numel(), returns.numel(), room)
+        # What an addition and a return do together is an estimate, which can be wrong for all of
+        # them where flips share a target, and hide what is exact.
+        exact = self._steps(rewired, changes[len(single) :], 0, 0, 0)
+        together = [torch.cat(steps[:size]) for steps in (mixed, exact) for size in _parts(steps)]
         if together:
             values = self._changes(together, tau)
             strongest = int(values.argmin())

@@ -19,6 +19,7 @@ from grb_check.attacks.modification.shared import answer_search
 from grb_check.attacks.modification.shared.answer_search import search_by_answers
 from grb_check.attacks.modification.shared.edge_set import EdgeSet, edge_set
 from grb_check.attacks.modification.shared.flip_sweeps import Question
+from grb_check.attacks.modification.shared.whole_trials import WholeTrials
 from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat, apply
@@ -171,3 +172,26 @@ def test_what_falls_to_one_flip_is_found_on_attention() -> None:
     for target in fallen[:10].split(1):
         question = question_of(graph, target, 1, model)
         assert right(question, search_by_answers(question, NONE, 100, seeded())) == 0
+
+
+class Deceptive:
+    """Node 0 is lost with node 7 as a neighbour, by far with two others; one comes close."""
+
+    def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        near = edge_index[1][edge_index[0] == 0].tolist()
+        margin = 0.1 if 7 in near else (-3.0, -0.1, 5.0)[len(near[:2])]
+        logits = torch.zeros(x.shape[0], 2)
+        logits[0, 1] = margin
+        return logits
+
+    def with_flips(self, x: Tensor, edge_index: Tensor, targets: Tensor) -> WholeTrials:
+        edges = edge_set(Data(x=x, edge_index=edge_index))
+        return WholeTrials(lambda edges: self(x, edges), edges, targets)
+
+
+def test_an_exact_exchange_is_made_beside_promising_pairs() -> None:
+    """Every addition looks as if it could take the place of the flip that is there."""
+    graph = graph_of(30, [], x=torch.zeros(30, 1), y=torch.zeros(30, dtype=torch.int64))
+    question = question_of(graph, torch.tensor([0]), 1, Deceptive())
+    flips = search_by_answers(question, NONE, 3000, seeded())
+    assert question.clean.ends(flips).tolist() == [[0], [7]]
