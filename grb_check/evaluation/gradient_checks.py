@@ -81,7 +81,7 @@ class Margins:
             return None
         return slopes_along(self.values, self.inputs, self.direction)
 
-    @property
+    @cached_property
     def noticing(self) -> Tensor:
         """Which targets notice a small change of all inputs, bool [s]."""
         return _noticing(self.logits_of, self.inputs, self.logits.detach())
