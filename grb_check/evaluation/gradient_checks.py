@@ -92,7 +92,7 @@ class Margins:
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class NoMargins:
     """Why there are no margins to differentiate.
 
     Attributes:
@@ -110,7 +110,7 @@ def sampled_margins(
     targets: Tensor,
     kind: Kind,
     injected: Tensor | None = None,
-) -> Margins | Unreadable:
+) -> Margins | NoMargins:
     """Return the margins of a sample of the targets, to be differentiated.
 
     Isolated targets are not sampled; of injected nodes only neighbours are.
@@ -126,7 +126,7 @@ def sampled_margins(
     logits_of: _LogitsOf | None = None
     sample, seed = _sample(graph, targets, injected), derive_seed("gradient sample", kind)
     if not sample.numel():
-        return Unreadable(sampled=False)
+        return NoMargins(sampled=False)
     on_graph, error = model_on(model, graph), ""
     try:
         with isolated_randomness(seed), torch.enable_grad():
@@ -137,11 +137,11 @@ def sampled_margins(
     if logits_of is not None and logits is not None and logits.requires_grad:
         seeded = partial(_seeded, logits_of, seed=seed)
         return Margins(inputs, seeded, graph.y[sample], logits, injected is not None)
-    asked = injected is None or _notice(on_graph, graph, sample, injected)
-    return Unreadable(sampled=asked, error=error)
+    asked = injected is None or _any_notices(on_graph, graph, sample, injected)
+    return NoMargins(sampled=asked, error=error)
 
 
-def _notice(model: DifferentiableModel, graph: Data, sample: Tensor, injected: Tensor) -> bool:
+def _any_notices(model: DifferentiableModel, graph: Data, sample: Tensor, injected: Tensor) -> bool:
     """Return whether any of the targets notices a change of features; the model has no gradient."""
     inputs, logits_of = _of_features(model, graph, sample, injected)
     seeded = partial(_seeded, logits_of, seed=0)
@@ -156,7 +156,7 @@ def _noticing(logits_of: _LogitsOf, inputs: Tensor, before: Tensor) -> Tensor:
     return (after - before).abs().amax(1) > ROUNDING * before.abs().amax(1)
 
 
-def missing_gradients(margins: Margins | Unreadable) -> tuple[float | None, str]:
+def missing_gradients(margins: Margins | NoMargins) -> tuple[float | None, str]:
     """Return the share of sampled targets whose margin has no usable gradient.
 
     The gradient is missing, exactly zero or not finite, or the backward pass fails. Of features of
@@ -166,7 +166,7 @@ def missing_gradients(margins: Margins | Unreadable) -> tuple[float | None, str]
         0 to 1, or None if there is no target to look at; and the last error of the model or of a
         backward pass, empty if there was none.
     """
-    if isinstance(margins, Unreadable):
+    if isinstance(margins, NoMargins):
         return (1.0 if margins.sampled else None), margins.error
     asked = margins.noticing if margins.injected else torch.ones_like(margins.labels).bool()
     if not asked.any():
@@ -200,7 +200,7 @@ def _without_gradient(margins: Margins, asked: Tensor) -> tuple[int, str]:
     return missing, error
 
 
-def wrong_gradients(margins: Margins | Unreadable) -> float:
+def wrong_gradients(margins: Margins | NoMargins) -> float:
     """Return the share of sampled targets whose margin does not change as its gradient predicts.
 
     All inputs take small steps along the gradient of the sum of the margins. The gradient of a
@@ -209,7 +209,7 @@ def wrong_gradients(margins: Margins | Unreadable) -> float:
     between, and it says nothing. Targets without a gradient are not counted, see
     `missing_gradients`; nor is a model whose backward pass fails.
     """
-    if isinstance(margins, Unreadable):
+    if isinstance(margins, NoMargins):
         return 0.0
     try:
         direction, slopes = margins.direction, margins.slopes
@@ -257,9 +257,9 @@ def _slopes_of_few(margins: Margins, direction: Tensor) -> Tensor:
     )
 
 
-def gradient_of(margins: Margins | Unreadable) -> Tensor | None:
+def gradient_of(margins: Margins | NoMargins) -> Tensor | None:
     """Return the gradient of the sum of the margins, like the inputs; None without one of use."""
-    if isinstance(margins, Unreadable):
+    if isinstance(margins, NoMargins):
         return None
     try:
         return margins.direction
@@ -269,7 +269,7 @@ def gradient_of(margins: Margins | Unreadable) -> Tensor | None:
         return None
 
 
-def doubtful(margins: Margins | Unreadable) -> float:
+def doubtful(margins: Margins | NoMargins) -> float:
     """Return the share of sampled targets whose gradient is missing, plus that of wrong ones."""
     missing, _ = missing_gradients(margins)
     return (missing or 0.0) + wrong_gradients(margins)

@@ -19,7 +19,7 @@ from grb_check.errors import ModelError
 from grb_check.evaluation.gradient_checks import (
     Kind,
     Margins,
-    Unreadable,
+    NoMargins,
     doubtful,
     gradient_of,
     injected_nodes,
@@ -169,23 +169,23 @@ def _same_logits(
     first: TrainedModel,
     second: TrainedModel,
     graph: Data,
-    at: tuple[Margins | Unreadable, Margins | Unreadable],
+    at: tuple[Margins | NoMargins, Margins | NoMargins],
 ) -> bool:
     """Whether two models have the same values on an attacked graph: at the sampled targets."""
     own, other = at
-    if isinstance(own, Unreadable) or isinstance(other, Unreadable):
+    if isinstance(own, NoMargins) or isinstance(other, NoMargins):
         return _same_values(first, second, graph, trial.seed)
     return _close(other.logits.detach(), own.logits.detach())
 
 
-def _same_gradients(first: Margins | Unreadable, second: Margins | Unreadable) -> bool:
+def _same_gradients(first: Margins | NoMargins, second: Margins | NoMargins) -> bool:
     own, other = gradient_of(first), gradient_of(second)
     if own is None or other is None:
         return own is other
     return bool((other - own).norm() <= KINKS * own.norm())
 
 
-def _margins_at(trial: Trial, model: TrainedModel, graph: Data, kind: Kind) -> Margins | Unreadable:
+def _margins_at(trial: Trial, model: TrainedModel, graph: Data, kind: Kind) -> Margins | NoMargins:
     """The margins of sampled targets on an attacked graph."""
     in_units = graph_in_units(trial.threat, graph)
     num_nodes = trial.harness.dataset.graph.num_nodes

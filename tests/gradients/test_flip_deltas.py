@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from alternating import gcn_of, gin_of
-from flip_trials import Layered, check_trials, flip_sets_of, made, searches
+from flip_trials import Layered, checked_trials, flip_sets_of, made, searches
 from hypothesis import given, settings
 from torch import Tensor, nn
 from torch_geometric.nn import (
@@ -53,25 +53,19 @@ class Propagated(nn.Module):
 @settings(deadline=None, max_examples=12)
 def test_changed_rows_are_those_of_a_forward_pass(name, search) -> None:
     """For layers that propagate linearly, with whatever is row by row around them."""
-    graph, targets, rounds = search
-    victim = made(LINEAR[name])
-    trials = victim.with_flips(graph.x, graph.edge_index, targets)
-    assert isinstance(trials, DeltaTrials)
-    check_trials(trials, victim, graph, targets, rounds)
+    assert isinstance(checked_trials(made(LINEAR[name]), search), DeltaTrials)
 
 
 @given(searches())
 @settings(deadline=None, max_examples=12)
 def test_parts_and_refreshed_sums_are_the_same(search) -> None:
     """With hardly any memory, and with all sums computed anew after every second move."""
-    graph, targets, rounds = search
-    victim = made(LINEAR["own GCN"])
+    graph, victim = search[0], made(LINEAR["own GCN"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flip_deltas, "MOST_ROWS", 2 * graph.num_nodes)
         patch.setattr(flip_deltas, "MOST_VALUES", 10)
         patch.setattr(flip_deltas, "REFRESHED", 2)
-        trials = victim.with_flips(graph.x, graph.edge_index, targets)
-        check_trials(trials, victim, graph, targets, rounds)
+        checked_trials(victim, search)
 
 
 def test_a_candidate_costs_the_rows_that_it_reaches() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from flip_trials import Layered, check_trials, flip_sets_of, made, searches
+from flip_trials import Layered, checked_trials, flip_sets_of, made, searches
 from hypothesis import given, settings
 
 from grb_check.gradients import row_trials
@@ -27,24 +27,18 @@ ON_ROWS = {
 @settings(deadline=None, max_examples=12)
 def test_changed_rows_are_those_of_a_forward_pass(name, search) -> None:
     """For layers without a closed form, with whatever is row by row around them."""
-    graph, targets, rounds = search
-    victim = made(ON_ROWS[name])
-    trials = victim.with_flips(graph.x, graph.edge_index, targets)
-    assert isinstance(trials, RowTrials)
-    check_trials(trials, victim, graph, targets, rounds)
+    assert isinstance(checked_trials(made(ON_ROWS[name]), search), RowTrials)
 
 
 @given(searches())
 @settings(deadline=None, max_examples=12)
 def test_parts_are_the_same(search) -> None:
     """With hardly any memory."""
-    graph, targets, rounds = search
-    victim = made(ON_ROWS["GAT"])
+    graph, victim = search[0], made(ON_ROWS["GAT"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_trials, "MOST_CODES", 2 * graph.num_nodes)
         patch.setattr(row_trials, "MOST_ENTRIES", 10)
-        trials = victim.with_flips(graph.x, graph.edge_index, targets)
-        check_trials(trials, victim, graph, targets, rounds)
+        checked_trials(victim, search)
 
 
 def test_layers_are_called_on_the_rows_that_matter_alone(monkeypatch) -> None:

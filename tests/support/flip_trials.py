@@ -52,8 +52,11 @@ def flip_sets_of(candidates) -> FlipSets:
     return FlipSets(every.T.contiguous(), torch.tensor(owner), len(candidates))
 
 
-def check_trials(trials: FlipTrials, victim: Victim, graph, targets: Tensor, rounds) -> None:
-    """Each candidate's logits are those of a forward pass on its graph, round after round."""
+def checked_trials(victim: Victim, search) -> FlipTrials:
+    """A model's trials, whose logits are those of forward passes on each graph, in all rounds."""
+    graph, targets, rounds = search
+    trials = victim.with_flips(graph.x, graph.edge_index, targets)
+    assert trials is not None
     edges = edge_set(graph)
 
     def expected(now: EdgeSet) -> Tensor:
@@ -78,3 +81,4 @@ def check_trials(trials: FlipTrials, victim: Victim, graph, targets: Tensor, rou
         assert trials.work > before
         edges = edges.flipped(edges.encode(first))
         torch.testing.assert_close(trials.logits(), expected(edges), rtol=1e-4, atol=1e-4)
+    return trials

@@ -136,7 +136,7 @@ def _size(edges: EdgeSet) -> int:
     return edges.num_nodes + 2 * edges.codes.numel()
 
 
-def _parts(steps: Sequence[Tensor]) -> list[int]:
+def _sizes(steps: Sequence[Tensor]) -> list[int]:
     """Return how many of the first steps are tried: all, half, a quarter, ..."""
     return sorted({-(-len(steps) // 2**power) for power in range(10)} - {0})
 
@@ -200,8 +200,8 @@ class _Search:
         mixed = self._steps(candidates, changes, additions.numel(), returns.numel(), room)
         # What an addition and a return do together is an estimate, which can be wrong for all of
         # them where flips share a target, and hide what is exact.
-        exact = self._steps(rewired, changes[len(single) :], 0, 0, 0)
-        together = [torch.cat(steps[:size]) for steps in (mixed, exact) for size in _parts(steps)]
+        exact = self._steps(rewired, changes[len(single) :], additions=0, returns=0, room=0)
+        together = [torch.cat(steps[:size]) for steps in (mixed, exact) for size in _sizes(steps)]
         if together:
             values = self._changes(together, tau)
             strongest = int(values.argmin())

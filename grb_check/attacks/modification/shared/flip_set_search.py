@@ -163,8 +163,8 @@ class FlipSetSearch:
             self._try(sets[:, : self._at_once])
             sets = sets[:, self._at_once :]
             before, spent = spent, self._spent
-            faster = PIECE / max(spent - before, 0.5 * PIECE)  # at most twice as many
-            self._at_once = min(max(1, int(faster * self._at_once)), self._question.together)
+            growth = PIECE / max(spent - before, 0.5 * PIECE)  # at most twice as many
+            self._at_once = min(max(1, int(growth * self._at_once)), self._question.together)
         return True
 
     def _try(self, sets: Tensor) -> None:
