@@ -10,8 +10,10 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.sparse import check_sparse_tensor_invariants
 from torch_geometric.nn import MessagePassing
 
+from grb_check.errors import ModelError
 from grb_check.gradients.no_indices import NoIndices, OtherCallError
 
 OnRows = Callable[[Tensor], Tensor]  # features of some rows, float [k, a] -> [m, b] of others
@@ -161,7 +163,8 @@ class Replay:
             features: of the rows that the first part takes.
 
         Raises:
-            OtherCallError: a layer is called in another way than it was, or ids are used.
+            OtherCallError: a layer is called in another way than it was, ids are used, or the
+                module fails, as it may on fewer rows only.
         """
         remaining = iter(zip(calls, parts, strict=True))
         on_cpu = features.device.type == "cpu"
@@ -183,7 +186,14 @@ class Replay:
             stack.enter_context(_forwards({layer: replacement(layer) for layer in layers}))
             if not (self.trusted and on_cpu):
                 stack.enter_context(outside)
-            return self.forward(features)
+            # Sparse matrices of other sizes are refused where they are made, trusted or not.
+            stack.enter_context(check_sparse_tensor_invariants())  # type: ignore[no-untyped-call]
+            try:
+                return self.forward(features)
+            except OtherCallError:
+                raise
+            except ModelError as error:
+                raise OtherCallError(f"on fewer rows {error}") from error
 
 
 def keeping_state(module: nn.Module, forward: OnRows) -> OnRows:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from grb_check.attacks.protocol import ChangedLogits, FlipSets, parts_of
-from grb_check.errors import ModelError
+from grb_check.errors import ModelError, UnknownReachError
 from grb_check.gradients.flip_deltas import joined_changes, toggled
 from grb_check.gradients.layer_calls import (
     LayerCall,
@@ -29,6 +29,7 @@ from grb_check.gradients.layer_calls import (
     layers_of,
     recorded_calls,
 )
+from grb_check.gradients.no_indices import OtherCallError
 from grb_check.gradients.recorded_layers import agree_with_module
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
@@ -73,7 +74,8 @@ class RowTrials:
         finish: from the module's output for so many rows to logits.
 
     Raises:
-        ModelError: the module's layers are called in a way that is not understood.
+        UnknownReachError: the module's layers are called in a way that is not understood. So do
+            `move` and `tried`, if they are on another graph or for other features.
     """
 
     def __init__(
@@ -153,7 +155,9 @@ class RowTrials:
         with torch.no_grad(), isolated_randomness(0):
             output, self._calls = recorded_calls(module, partial(self._replay.forward, self._x))
         if not self._calls or any(_has_more(call, edge_index) for call in self._calls):
-            raise ModelError("the layers are called in a way that is not understood")
+            raise UnknownReachError(
+                f"model {self._adapter.name}: its layers are called in a way that is not understood"
+            )
         self._forwards = [call.layer.forward for call in self._calls]
         self._logits = self._finish(output, size)[self._targets]
 
@@ -232,7 +236,10 @@ class RowTrials:
             for call, forward in zip(self._calls, self._forwards, strict=True)
         ]
         with torch.no_grad(), isolated_randomness(0):
-            output = self._replay(self._calls, parts, self._x.index_select(0, nodes))
+            try:
+                output = self._replay(self._calls, parts, self._x.index_select(0, nodes))
+            except OtherCallError as error:
+                raise UnknownReachError(f"model {self._adapter.name}: {error}") from error
         return self._finish(output, nodes.numel())
 
 

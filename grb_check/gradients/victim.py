@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import torch
@@ -21,11 +22,18 @@ from grb_check.gradients.alternating import (
     pair_gradients,
     pair_logits,
 )
+from grb_check.gradients.changed_rows import Links
 from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
 from grb_check.gradients.exact_trials import exact_trials
 from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
-from grb_check.gradients.injected_rows import RowForm, injected_row_logits, linked_row_logits
+from grb_check.gradients.injected_rows import (
+    LinkedLogits,
+    RowForm,
+    injected_row_logits,
+    linked_row_logits,
+)
 from grb_check.gradients.layer_factors import LayerFactors
+from grb_check.gradients.no_indices import OtherCallError
 from grb_check.gradients.recorded_layers import recorded_trials
 from grb_check.gradients.row_trials import RowTrials, row_trials
 from grb_check.gradients.sparse_sums import in_products, same_output
@@ -179,18 +187,23 @@ class Victim:
             return lambda new, weights: self._checked(
                 logits_of(new, weights), targets.numel(), features=new, weights=weights
             )
+        on_edges = partial(self._on_links, x, edge_index, candidates, targets)
         links = count * candidates.numel()
         of_nodes = self.adapter.batch is None and self._on_plain_edges
         if of_nodes and links <= MOST_DENSE_PAIRS:
             on_layers = linked_row_logits(self.adapter, x, edge_index, count, candidates, targets)
             if on_layers is not None:
-                return lambda new, weights: self._checked(
-                    on_layers(new, weights), targets.numel(), features=new, weights=weights
+                return _or_edges(
+                    lambda new, weights: self._checked(
+                        on_layers(new, weights), targets.numel(), features=new, weights=weights
+                    ),
+                    on_edges,
                 )
         wide = not self.takes_edge_weight and links * x.shape[1] > MOST_VALUES
         if links > MOST_PAIRS or wide:
             return None
-        return self._linked(x, edge_index, count, candidates, targets)
+        weighted = self._linked(x, edge_index, count, candidates, targets)
+        return None if weighted is None else _on_edges_if_fixed(weighted, on_edges)
 
     def with_pairs(
         self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
@@ -394,6 +407,20 @@ class Victim:
 
         return logits
 
+    def _on_links(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        candidates: Tensor,
+        targets: Tensor,
+        injected: Tensor,
+        weights: Tensor,
+    ) -> Tensor:
+        """Return what `with_links` does for weights of 0 and 1, by the model on a graph."""
+        links = Links(injected.shape[0], candidates, x.shape[0] + injected.shape[0])
+        edges = torch.cat([edge_index, links.edges(weights)], dim=1)
+        return self(torch.cat([x, injected]), edges)[targets]
+
     def _checked(
         self,
         output: object,
@@ -430,6 +457,34 @@ class Victim:
         if self.offset is not None:
             logits = logits - self.offset.to(logits)
         return logits if self.unit == 1.0 else logits / self.unit
+
+
+def _or_edges(on_rows: LinkedLogits, on_edges: LinkedLogits) -> LinkedLogits:
+    """Return a map on rows that falls back to edges for a model that is not called as it was.
+
+    Such as one that chooses edges by features. In weights it has no gradient then.
+    """
+
+    def logits(injected: Tensor, weights: Tensor) -> Tensor:
+        try:
+            return on_rows(injected, weights)
+        except OtherCallError as error:
+            if torch.is_grad_enabled():
+                raise GradientError(f"{error}, and has no gradient in weights of links") from error
+            return on_edges(injected, weights)
+
+    return logits
+
+
+def _on_edges_if_fixed(weighted: LinkedLogits, on_edges: LinkedLogits) -> LinkedLogits:
+    """Return a map on weighted edges that makes links edges where it needs no gradient."""
+
+    def logits(injected: Tensor, weights: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or bool(((weights != 0) & (weights != 1)).any()):
+            return weighted(injected, weights)
+        return on_edges(injected, weights)
+
+    return logits
 
 
 def _links(num_nodes: int, count: int, candidates: Tensor) -> Tensor:

@@ -320,6 +320,42 @@ def test_sparse_matrices_of_all_nodes_are_not_made_of_fewer_rows() -> None:
     check_against_whole(_ByTriangles(SAGEConv, "plain"), community(), 0)
 
 
+class _Loud(Around):
+    """Uses node ids outside its layers, but only where features are large."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        loud = x.norm(dim=1) > 1e3
+        if not loud.any():
+            return super().forward(x, edge_index)
+        return self.with_ids(x, edge_index, loud)
+
+    def with_ids(self, x: Tensor, edge_index: Tensor, loud: Tensor) -> Tensor:
+        return super().forward(x, edge_index[:, ~loud[edge_index[0]]])
+
+
+class _LoudMatrix(_Loud):
+    def with_ids(self, x: Tensor, edge_index: Tensor, loud: Tensor) -> Tensor:
+        ones = torch.ones(edge_index.shape[1], dtype=x.dtype)
+        matrix = torch.sparse_coo_tensor(edge_index, ones, (x.shape[0], x.shape[0]))
+        return Around.forward(self, matrix @ x, edge_index)
+
+
+@pytest.mark.parametrize("kind", [_Loud, _LoudMatrix])
+def test_a_module_that_uses_ids_where_no_trial_saw_it_is_called_as_a_whole(
+    kind: type[nn.Module],
+) -> None:
+    """On fewer rows it would fail, or read beyond the memory of a smaller matrix."""
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community()
+    adapter, known = adapter_of(kind(SAGEConv, "plain")), RowForm()
+    x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
+    logits_of = injected_row_logits(adapter, x, edge_index, count, targets, known)
+    assert logits_of is not None
+    for new in (x[:count], 1e6 * x[:count]):
+        whole = adapter.on_topology(edge_index, num_nodes + count)(torch.cat([x, new]))
+        torch.testing.assert_close(logits_of(new), whole[targets])
+
+
 def test_layers_are_as_they_were() -> None:
     """No layer keeps a replaced `forward` or a hook, even if the module raises."""
     torch.manual_seed(0)

@@ -15,7 +15,7 @@ from small_graphs import community_dataset
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.errors import ModelError, UsageError
+from grb_check.errors import GradientError, ModelError, UsageError
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
@@ -314,6 +314,35 @@ def test_links_can_be_relaxed_where_edges_can_be_weighted(make: Callable[[], nn.
     torch.testing.assert_close(actual, whole[targets], rtol=1e-5, atol=1e-5)
     (gradient,) = torch.autograd.grad(actual.square().sum(), weights)
     assert gradient.all()
+
+
+class Choosing(nn.Module):
+    """Drops the edges of senders with large features."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = pyg.SAGEConv(8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        loud = x.norm(dim=1) > 1e3
+        return self.layer(x, edge_index[:, ~loud[edge_index[0]]] if loud.any() else edge_index)
+
+
+def test_links_of_a_model_that_chooses_edges_by_features_are_edges() -> None:
+    """A trial with usual features does not show that it does; there is no gradient in weights."""
+    torch.manual_seed(0)
+    victim = Victim(_adapter(Choosing().eval()), 3)
+    targets = torch.tensor([7, 0, 31])
+    injected, weights, edges = _linked(4, targets)
+    logits_of = victim.with_links(GRAPH.x, GRAPH.edge_index, 4, targets, targets)
+    assert logits_of is not None
+    for features in (injected, 1e4 * injected):
+        with torch.no_grad():
+            actual = logits_of(features, weights)
+        whole = victim(torch.cat([GRAPH.x, features]), edges)
+        torch.testing.assert_close(actual, whole[targets], rtol=1e-5, atol=1e-5)
+    with pytest.raises(GradientError, match="in weights of links"):
+        logits_of(1e4 * injected, weights.requires_grad_())
 
 
 class OfNumpy(Base):

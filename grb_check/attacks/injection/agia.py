@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,16 +17,15 @@ from grb_check.attacks.injection.shared.feature_search import (
     nodes_in_graph,
 )
 from grb_check.attacks.injection.shared.harmony import homophily_of_weights
+from grb_check.attacks.injection.shared.linked_maps import MOST_PAIRS, LogitsOfLinks, maps_of_links
 from grb_check.attacks.injection.shared.links import defective_links, links_per_node, no_links
 from grb_check.attacks.injection.shared.steps import adam_step, free_adam, sign_step, zero_start
 from grb_check.attacks.injection.shared.weak_targets import clean_probabilities
-from grb_check.attacks.names import NOT_EXCHANGED
 from grb_check.attacks.objectives import objective_named
-from grb_check.attacks.protocol import DifferentiableModel, members
+from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import INJECTION, Scenario
 from grb_check.attacks.setting_checks import check_at_least, check_positive
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat
-from grb_check.errors import count
 
 # From features [n, d] and weights of links [n, t] to the objective (a scalar).
 _Value = Callable[[Tensor, Tensor], Tensor]
@@ -72,7 +71,7 @@ class InjectionAgia:
     exchanges: int = 600
     link_step: float = 0.01
     feature_step: float = 0.05
-    most_pairs: int = 4_000_000
+    most_pairs: int = MOST_PAIRS
     step_size: float = 0.01
     iterations: int = 1000
     patience: int | None = 10
@@ -105,7 +104,8 @@ class InjectionAgia:
         links = defective_links(graph, no_links(), threat, certainty, threat.injected_nodes)
         start = zero_start(graph.x, threat.injected_nodes, threat.feature_range)
         features, before = self._features(graph, links, threat, model, start)
-        exchanged = self.exchanged(graph, threat, model, links, features, generator)
+        linked = maps_of_links(graph, threat, model, self.most_pairs)
+        exchanged = self.exchanged(graph, threat, linked, links, features, generator)
         if isinstance(exchanged, str):
             notes = (*notes, exchanged)
         else:
@@ -131,31 +131,13 @@ class InjectionAgia:
         with torch.no_grad():
             return features, float(value(features))
 
-    def _value(self, graph: Data, threat: Threat, model: DifferentiableModel) -> _Value | str:
-        """Return the objective as a function of features and weights, or why there is none."""
-        pairs = threat.injected_nodes * threat.targets.numel()
-        if pairs > self.most_pairs:
-            return (
-                f"{NOT_EXCHANGED}: {count(pairs, 'pair')} of injected nodes and targets, "
-                f"most_pairs is {self.most_pairs}"
-            )
-        result = [
-            member.with_links(
-                graph.x, graph.edge_index, threat.injected_nodes, threat.targets, threat.targets
-            )
-            for member in members(model)
-        ]
-        every = [logits_of for logits_of in result if logits_of is not None]
-        if len(every) < len(result):
-            return (
-                f"{NOT_EXCHANGED}: the model takes no weights of edges, ignores them, or "
-                "has too many pairs for them"
-            )
+    def _value(self, graph: Data, threat: Threat, linked: Sequence[LogitsOfLinks]) -> _Value:
+        """Return the objective as a function of features and weights."""
         labels, objective = graph.y[threat.targets], objective_named(self.objective)
         homophily = homophily_of_weights(graph, threat.targets) if self.harmony else None
 
         def value(features: Tensor, weights: Tensor) -> Tensor:
-            values = [objective(logits_of(features, weights), labels) for logits_of in every]
+            values = [objective(logits_of(features, weights), labels) for logits_of in linked]
             total = torch.stack(values).mean()
             if homophily is None:
                 return total
@@ -167,7 +149,7 @@ class InjectionAgia:
         self,
         graph: Data,
         threat: Threat,
-        model: DifferentiableModel,
+        linked: Sequence[LogitsOfLinks] | str,
         links: Tensor,
         features: Tensor,
         generator: torch.Generator,
@@ -177,14 +159,14 @@ class InjectionAgia:
         Args:
             graph: clean.
             threat: the limits, and the targets.
-            model: to follow.
+            linked: of the model to follow, see `maps_of_links`.
             links: `injected_edges` int64 [2, e] to start from.
             features: float [n, d] to start from.
             generator: orders links of the same score.
         """
-        value_of = self._value(graph, threat, model)
-        if isinstance(value_of, str):
-            return value_of
+        if isinstance(linked, str):
+            return linked
+        value_of = self._value(graph, threat, linked)
         links_each, _ = links_per_node(threat)
         scores = _first_scores(links, threat, features, generator)
         move_scores = free_adam(self.link_step)

@@ -302,7 +302,7 @@ def exchanged_links(state: Injected, pace: Pace = SHORT) -> Injected:
         return state
     try:
         exchanged = pace.exchange.exchanged(
-            graph, threat, question.guide, *start, torch.Generator()
+            graph, threat, question.linked_guide, *start, torch.Generator()
         )
     except GradientError:  # with links of weight 0 to all targets there may be none
         return state

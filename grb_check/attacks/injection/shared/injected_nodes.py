@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.injection.shared.feature_search import NodesInGraph, nodes_in_graph
+from grb_check.attacks.injection.shared.linked_maps import LogitsOfLinks, maps_of_links
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.threat import Perturbation, Threat, apply
@@ -38,6 +39,18 @@ class InjectionQuestion:
         """Labels int64 [t] to move the targets away from."""
         labels: Tensor = self.graph.y[self.threat.targets]
         return labels
+
+    @cached_property
+    def linked_model(self) -> tuple[LogitsOfLinks, ...] | str:
+        """The model with any links, see `maps_of_links`; made once for all searches."""
+        return maps_of_links(self.graph, self.threat, self.model)
+
+    @cached_property
+    def linked_guide(self) -> tuple[LogitsOfLinks, ...] | str:
+        """The guide, likewise."""
+        if self.guide is self.model:
+            return self.linked_model
+        return maps_of_links(self.graph, self.threat, self.guide)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,18 +100,23 @@ class LinkedNodes:
             return self._answer(features, [logits_of(features) for logits_of in maps])
 
     def asked_once(self, features: Tensor) -> Injected:
-        """Return the answer of a plain call, which costs less than to find the rows that change."""
-        question = self.question
-        attacked = apply(
-            question.graph, Perturbation(injected_x=features, injected_edges=self.links)
-        )
-        targets = question.threat.targets
+        """Return the answer of a single call, for which these links are not prepared."""
         with torch.no_grad():
-            answers = [
-                member(attacked.x, attacked.edge_index)[targets]
-                for member in members(question.model)
-            ]
-            return self._answer(features, answers)
+            return self._answer(features, self._logits(features))
+
+    def _logits(self, features: Tensor) -> list[Tensor]:
+        """Each member's logits float [t, c]: of any links, if it has such a map."""
+        question, targets = self.question, self.question.threat.targets
+        linked = question.linked_model
+        if not isinstance(linked, str):
+            weights = features.new_zeros((self.count, targets.numel()))
+            weights[self.links[0].to(weights.device), self.ends] = 1.0
+            return [logits_of(features, weights) for logits_of in linked]
+        injected = Perturbation(injected_x=features, injected_edges=self.links)
+        attacked = apply(question.graph, injected)
+        return [
+            member(attacked.x, attacked.edge_index)[targets] for member in members(question.model)
+        ]
 
     def _answer(self, features: Tensor, logits: list[Tensor]) -> Injected:
         mean = torch.stack(logits).mean(0)
@@ -165,13 +183,13 @@ def as_injected(question: InjectionQuestion, perturbation: Perturbation) -> Inje
     links, targets = perturbation.injected_edges, question.threat.targets.cpu()
     if not links.shape[1] or not bool(torch.isin(links[1], targets).all()):
         return None
-    used = replace(
-        question.threat,
-        injected_nodes=perturbation.injected_x.shape[0],
-        edges_per_injected_node=int(torch.bincount(links[0]).max()),
-    )
+    nodes, links_each = perturbation.injected_x.shape[0], int(torch.bincount(links[0]).max())
+    threat = question.threat
+    if (nodes, links_each) != (threat.injected_nodes, threat.edges_per_injected_node):
+        used = replace(threat, injected_nodes=nodes, edges_per_injected_node=links_each)
+        question = replace(question, threat=used)
     features = perturbation.injected_x.to(question.graph.x)
-    return LinkedNodes(replace(question, threat=used), links).asked_once(features)
+    return LinkedNodes(question, links).asked_once(features)
 
 
 def strongest(states: Iterable[Injected]) -> Injected:

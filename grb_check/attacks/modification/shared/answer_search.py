@@ -37,6 +37,7 @@ from grb_check.attacks.modification.shared.greedy import SearchSpace
 from grb_check.attacks.modification.shared.removable import within_capacity
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import FlipSets, FlipTrials, parts_of
+from grb_check.errors import UnknownReachError
 
 VERSION: Final = 3  # raised whenever the search may find something else
 LARGE: Final = 50_000  # nodes and directed edges from which on flips are swept, with less work ...
@@ -72,12 +73,20 @@ def search_by_answers(
         return sweep(question, flips, max(1, int(forwards) // 2), generator)
     search = _Search(question, trials, flips, generator)
     end = trials.work + forwards
-    search.fill(end)
     idle = 0
-    while trials.work < end and search.right and idle < IDLE:
-        matters = search.improve(trials.work / end, forwards)
-        idle = 0 if matters else idle + 1
-    return min(map(question.answer, (search.best, flips)), key=lambda answer: answer.right).flips
+    try:
+        search.fill(end)
+        while trials.work < end and search.right and idle < IDLE:
+            matters = search.improve(trials.work / end, forwards)
+            idle = 0 if matters else idle + 1
+    except UnknownReachError:  # such as a model that does something else on a changed graph
+        best = _fewest_right(question, search.best, flips)
+        return sweep(question, best, max(1, int(end - trials.work) // 2), generator)
+    return _fewest_right(question, search.best, flips)
+
+
+def _fewest_right(question: Question, *found: Tensor) -> Tensor:
+    return min(map(question.answer, found), key=lambda answer: answer.right).flips
 
 
 def _trials(question: Question, flips: Tensor) -> FlipTrials | None:

@@ -10,7 +10,7 @@ from alternating import gcn_of, victim_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, UnweightedModel, graph_of, graphs
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GAT
 
@@ -195,3 +195,33 @@ def test_an_exact_exchange_is_made_beside_promising_pairs() -> None:
     question = question_of(graph, torch.tensor([0]), 1, Deceptive())
     flips = search_by_answers(question, NONE, 3000, seeded())
     assert question.clean.ends(flips).tolist() == [[0], [7]]
+
+
+class Changing(nn.Module):
+    """On a graph of more edges than it was made for it hears its neighbours in another way."""
+
+    def __init__(self, most: int, other: str) -> None:
+        super().__init__()
+        self.layers, self.linear = GAT(3, 4, 2, 3), nn.Linear(3, 3)
+        self.most, self.other = most, other
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if edge_index.shape[1] <= self.most:
+            return self.layers(x, edge_index)
+        if self.other == "none":
+            return self.linear(x)
+        return self.layers(x, edge_index[:, x[edge_index[0], 0] < 1.0])
+
+
+@pytest.mark.parametrize("other", ["none", "some"])
+def test_a_model_that_does_something_else_on_a_changed_graph_is_searched(other) -> None:
+    """Though flips cannot be weighed one by one there: its rows are no longer known."""
+    graph, every = random_graph(), torch.arange(40)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = victim_of(Changing(graph.num_edges + 6, other).eval().requires_grad_(False))
+    assert model.with_flips(graph.x, graph.edge_index, every) is not None
+    question = question_of(graph, every, 10, model)
+    flips = search_by_answers(question, NONE, 100, seeded())
+    assert flips.numel() <= 10
+    assert right(question, flips) < 40
