@@ -232,7 +232,7 @@ def test_description_names_attack_version_and_what_is_not_the_default() -> None:
         "injection/fgsm v3 (iterations=7)"
     )
     assert describe(load_attack("modification", "prbcd+polish")) == (
-        "modification/prbcd v3 (polish=1000, search=3)"
+        "modification/prbcd v4 (polish=1000, search=3)"
     )
     assert describe(ModificationDice()) != describe(ModificationDice(removal_share=0.4))
 

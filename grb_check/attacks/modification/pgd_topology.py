@@ -79,7 +79,7 @@ class ModificationPgdTopology:
 
     name: ClassVar[str] = "pgd-topology"
     scenario: ClassVar[Scenario] = MODIFICATION
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         check_gradient_settings(self)

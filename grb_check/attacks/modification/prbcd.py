@@ -76,7 +76,7 @@ class ModificationPrbcd:
 
     name: ClassVar[str] = "prbcd"
     scenario: ClassVar[Scenario] = MODIFICATION
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         check_gradient_settings(self)

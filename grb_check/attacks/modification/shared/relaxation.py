@@ -22,8 +22,6 @@ from grb_check.attacks.modification.shared.greedy import SearchSpace, greedy_fli
 from grb_check.attacks.modification.shared.removable import removable
 
 GREEDY_STEPS: Final = 20
-
-
 BISECTIONS: Final = 40
 
 
@@ -115,12 +113,16 @@ def rounded(
     (Xu et al. 2019, algorithm 1; Geisler et al. 2021, algorithm 1), only the largest ones if there
     are too many; and the flips of weight above 0.5, with the rest of the budget spent greedily on
     the graph as it is then (our choice: many weights end far from 0 and 1, because each of several
-    flips would do, and the other roundings take too many of these or none).
+    flips would do, and the other roundings take too many of these or none). Of a budget as small as
+    `GREEDY_STEPS` also flips chosen greedily without any weights: what a part of a flip does may be
+    far from what the flip does.
     """
     sure = _largest(Block(block.codes, (block.weights - 0.5).clamp(min=0)), space, budget)
     sure = _allowed(sure, space)
     completed = greedy_flips(space, sure, budget - sure.numel(), GREEDY_STEPS)
     candidates = [completed, _largest(block, space, budget)]
+    if sure.numel() and budget <= GREEDY_STEPS:
+        candidates.append(greedy_flips(space, sure[:0], budget, GREEDY_STEPS))
     for _ in range(samples):  # algorithm 1, line 16
         drawn = torch.rand(block.codes.numel(), generator=generator).to(block.weights)
         taken = drawn < block.weights

@@ -7,7 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, graph_of, graphs
+from torch import Tensor
 
+from grb_check.attacks.modification.shared.best_flips import RankedFlips
 from grb_check.attacks.modification.shared.edge_set import edge_set
 from grb_check.attacks.modification.shared.flip_sources import Aim, flip_source
 from grb_check.attacks.modification.shared.greedy import SearchSpace, held_targets
@@ -91,6 +93,22 @@ def test_rounding_is_allowed_and_no_weaker_than_the_largest(drawn, budget, isola
         assert held_targets(space, aim, flips) <= held_targets(space, aim, block.largest(budget))
     else:
         assert (clean.flipped(flips).degrees() > 0)[clean.degrees() > 0].all()
+
+
+def test_a_flip_that_hardly_any_weight_shows_is_found_with_a_small_budget() -> None:
+    """What the greedy choice fells without weights is never missed for a flip of large weight."""
+    graph = graph_of(5, [], x=torch.zeros(5, 1), y=torch.zeros(5, dtype=torch.int64))
+    clean = edge_set(graph)
+    heavy, felling = clean.encode(torch.tensor([[0, 0], [1, 2]])).split(1)
+
+    def model(x: Tensor, edge_index: Tensor) -> Tensor:
+        near = edge_index[1][edge_index[0] == 0]
+        return torch.eye(2)[(near == 2).any().long()].expand(5, -1)
+
+    aim = Aim(model, graph.x, torch.tensor([0]), graph.y[:1], cross_entropy, torch.arange(5))
+    space = SearchSpace(clean, lambda *_: RankedFlips(felling, torch.ones(1)), isolate=True)
+    block, generator = Block(heavy, torch.tensor([0.9])), torch.Generator().manual_seed(0)
+    assert torch.equal(rounded(block, space, aim, 1, 3, generator), felling)
 
 
 def test_gains_are_those_of_the_weights() -> None:
