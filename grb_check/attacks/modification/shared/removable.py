@@ -129,28 +129,17 @@ def within_capacity(pairs: Tensor, capacity: Tensor) -> Tensor:
         pairs: int64 [2, m].
         capacity: int64 [N], pairs that each node has room for.
     """
-    room = capacity.clone()
+    nodes, taken = pairs.flatten(), []
+    room = dict(zip(nodes.tolist(), capacity[nodes].tolist(), strict=True))
+    # One by one: what is decided together takes as many rounds as pairs follow from one another.
+    for position, (first, second) in enumerate(zip(*pairs.tolist(), strict=True)):
+        if room[first] > 0 and room[second] > 0:
+            room[first] -= 1
+            room[second] -= 1
+            taken.append(position)
     result = torch.zeros(pairs.shape[1], dtype=torch.bool)
-    undecided = (room[pairs] > 0).all(0).nonzero().squeeze(1)  # in order
-    # Each round decides at least the first of these: it takes those that have room even if all
-    # undecided ones before them are taken, and skips those with an end that has no room.
-    while undecided.numel():
-        ends = pairs[:, undecided]
-        taken = (_earlier_at(ends) < room[ends]).all(0)
-        result[undecided[taken]] = True
-        room -= torch.bincount(ends[:, taken].flatten(), minlength=room.numel())
-        undecided = undecided[~taken & (room[ends] > 0).all(0)]
+    result[taken] = True
     return result
-
-
-def _earlier_at(ends: Tensor) -> Tensor:
-    """Return for each end of each pair how many earlier pairs have it, int64 [2, m]."""
-    flat = ends.T.flatten()  # both ends of the first pair, of the second, ...
-    grouped, order = flat.sort(stable=True)
-    starts = torch.searchsorted(grouped, grouped)
-    earlier = torch.empty_like(flat)
-    earlier[order] = torch.arange(flat.numel()) - starts
-    return earlier.reshape(-1, 2).T
 
 
 def reason_within(threat: Threat, reason: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,22 +15,15 @@ from grb_check.attacks.modification.shared.removable import removable, within_ca
 ends = st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda pair: pair[0] != pair[1])
 
 
-def one_by_one(candidates, capacity) -> list[bool]:
-    """Return the greedy choice, computed pair by pair."""
-    room, taken = list(capacity), []
-    for first, second in candidates:
-        taken.append(room[first] > 0 and room[second] > 0)
-        room[first] -= taken[-1]
-        room[second] -= taken[-1]
-    return taken
-
-
 @given(st.lists(ends, max_size=30), st.lists(st.integers(-1, 4), min_size=7, max_size=7))
 @settings(deadline=None, max_examples=100)
-def test_as_if_taken_one_by_one(candidates, capacity) -> None:
-    """The vectorised choice equals a loop in the order of preference."""
-    selected = within_capacity(pairs(candidates), torch.tensor(capacity))
-    assert one_by_one(candidates, capacity) == selected.tolist()
+def test_pairs_are_taken_in_order_while_there_is_room(candidates, capacity) -> None:
+    """A pair is taken if and only if those taken before it leave room at both ends."""
+    taken = within_capacity(pairs(candidates), torch.tensor(capacity)).tolist()
+    used = Counter()
+    for pair, is_taken in zip(candidates, taken, strict=True):
+        assert is_taken == all(used[node] < capacity[node] for node in pair)
+        used.update(pair if is_taken else ())
 
 
 @given(graphs(), st.randoms(use_true_random=False))
