@@ -129,8 +129,7 @@ def within_capacity(pairs: Tensor, capacity: Tensor) -> Tensor:
         pairs: int64 [2, m].
         capacity: int64 [N], pairs that each node has room for.
     """
-    nodes, taken = pairs.flatten(), []
-    room = dict(zip(nodes.tolist(), capacity[nodes].tolist(), strict=True))
+    room, taken = capacity.tolist(), []
     # One by one: what is decided together takes as many rounds as pairs follow from one another.
     for position, (first, second) in enumerate(zip(*pairs.tolist(), strict=True)):
         if room[first] > 0 and room[second] > 0:
