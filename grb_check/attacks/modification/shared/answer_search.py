@@ -97,7 +97,12 @@ def _trials(question: Question, flips: Tensor) -> FlipTrials | None:
         return None
     edges = question.clean.flipped(flips).edge_index()
     trials = with_flips(question.x, edges, question.targets)
-    return trials if trials is not None and _cost(question, trials) < MOST_COST else None
+    if trials is None:
+        return None
+    try:
+        return trials if _cost(question, trials) < MOST_COST else None
+    except UnknownReachError:
+        return None
 
 
 def _cost(question: Question, trials: FlipTrials) -> float:
