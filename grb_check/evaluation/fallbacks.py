@@ -245,13 +245,14 @@ def _key(trial: Trial, ways: str, starts: Sequence[Perturbation]) -> tuple[str, 
 
 
 def _question(trial: Trial, model: TrainedModel, guide: DifferentiableModel) -> InjectionQuestion:
-    view = white_box_view(trial, model)
+    view, asked = white_box_view(trial, model), _asked(trial, model)
     threat = replace(trial.threat, targets=trial.threat.targets.to(view.x.device))
+    in_units = model_in_units(threat, asked)
     return InjectionQuestion(
         graph_in_units(threat, view),
         threat_in_units(threat),
-        model_in_units(threat, _asked(trial, model)),
-        model_in_units(threat, guide),
+        in_units,
+        in_units if guide is asked else model_in_units(threat, guide),
     )
 
 

@@ -144,7 +144,9 @@ def search_kept(question: InjectionQuestion) -> list[Perturbation]:
         return []
     result, x = [], question.graph.x
     for keep in ways_to_keep(x, question.threat):
-        model, guide = (Kept(one, x.shape[0], keep) for one in (question.model, question.guide))
+        model = guide = Kept(question.model, x.shape[0], keep)
+        if question.guide is not question.model:
+            guide = Kept(question.guide, x.shape[0], keep)
         with suppress(GradientError):
             kept = replace(question, model=model, guide=guide)
             found = search_injections(kept, by_answers=False)

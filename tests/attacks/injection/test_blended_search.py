@@ -33,7 +33,7 @@ from grb_check.attacks.injection.blended_search import (
 )
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion, LinkedNodes
-from grb_check.attacks.injection.shared.kept_rows import NORMS
+from grb_check.attacks.injection.shared.kept_rows import NORMS, ways_to_keep
 from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.referee import verify
 from grb_check.attacks.threat import Perturbation, Threat
@@ -234,3 +234,17 @@ def test_a_given_perturbation_is_improved_or_beaten_from_blends_on() -> None:
         held_back = found.injected_edges.shape[1] < given.injected_edges.shape[1]
         assert any(HELD_BACK in note for note in found.notes) == held_back
     assert left(asked.model, found) < left(asked.model, part) - 5
+
+
+def test_a_model_that_is_its_own_guide_is_prepared_once() -> None:
+    """Though it sees rows in each way to keep them."""
+    prepared = []
+
+    class Counting(LinearModel):
+        def with_links(self, *given: object) -> Callable[[Tensor, Tensor], Tensor]:
+            prepared.append(given)
+            return super().with_links(*given)
+
+    model = Counting(DATASET.num_features, DATASET.num_classes, weight=means_of_classes())
+    search_kept(question(model))
+    assert len(prepared) == len(ways_to_keep(DATASET.graph.x, THREAT))

@@ -26,7 +26,8 @@ class InjectionQuestion:
             from.
         threat: to nodes, with one or more injected nodes, links and targets.
         model: to ask.
-        guide: the model whose gradients are followed: the model itself, or an imitation.
+        guide: the model whose gradients are followed: the model itself, the same object, for which
+            nothing is then made twice; or an imitation.
     """
 
     graph: Data
