@@ -176,5 +176,9 @@ def test_the_factory_trains_under_attack(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_trained_model_is_of_this_version_of_the_search() -> None:
-    """If LR-BCD's search gets another version, that of the model in zoo.py must be raised."""
-    assert (ModificationLrbcd.version, ZOO["gprgnn_at"].version) == (3, 1)
+    """If LR-BCD's search gets another version, that of the model in zoo.py must be raised.
+
+    Unless it trains the same model: the fourth finds something else for at most 20 flips, which a
+    tenth of the edges of a graph to train on is not.
+    """
+    assert (ModificationLrbcd.version, ZOO["gprgnn_at"].version) == (4, 1)
