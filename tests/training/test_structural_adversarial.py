@@ -178,7 +178,7 @@ def test_the_factory_trains_under_attack(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_trained_model_is_of_this_version_of_the_search() -> None:
     """If LR-BCD's search gets another version, that of the model in zoo.py must be raised.
 
-    Unless it trains the same model: the fourth finds something else for at most 20 flips, which a
-    tenth of the edges of a graph to train on is not.
+    Unless it trains the same model: the fourth finds something else for at most 20 flips or on
+    fewer than 100 nodes, and graphs to train on are larger.
     """
     assert (ModificationLrbcd.version, ZOO["gprgnn_at"].version) == (4, 1)

@@ -57,7 +57,7 @@ class ModificationFga:
 
     name: ClassVar[str] = "fga"
     scenario: ClassVar[Scenario] = MODIFICATION
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_gradient_settings(self)

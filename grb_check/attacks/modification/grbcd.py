@@ -63,7 +63,7 @@ class ModificationGrbcd:
 
     name: ClassVar[str] = "grbcd"
     scenario: ClassVar[Scenario] = MODIFICATION
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         check_gradient_settings(self)

@@ -56,7 +56,7 @@ class PoisoningMetattack:
 
     name: ClassVar[str] = "metattack"
     scenario: ClassVar[Scenario] = POISONING
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     knowledge: ClassVar[Knowledge] = "black-box"
 
     def __post_init__(self) -> None:

@@ -182,16 +182,22 @@ def _random_block(
     generator: torch.Generator,
     nodes: Tensor | None = None,
 ) -> Tensor:
-    """Return codes of distinct random pairs with an end in `aim.rows`, a fourth of them edges."""
+    """Return codes of distinct random pairs with an end in `aim.rows`, a fourth of them edges.
+
+    Of so few targets that all pairs at them are at most half of the block, these are among it:
+    flips elsewhere hardly matter to them.
+    """
     present = among(edges, _edges_at(edges, aim.rows), nodes)
     rows = aim.rows if nodes is None else aim.rows[nodes[aim.rows]]
     others = torch.arange(edges.num_nodes) if nodes is None else nodes.nonzero().squeeze(1)
     chosen = present[_some(present.numel(), size // 4, generator).to(present.device)]
     first = rows[_draws(rows.numel(), size, generator).to(rows.device)]
     second = others[_draws(others.numel(), first.numel(), generator).to(others.device)]
-    second = second.to(first.device)
-    apart = first != second
-    drawn = edges.encode(torch.stack([first, second])[:, apart])
+    ends = torch.stack([first, second.to(first.device)])
+    targets = aim.targets[torch.isin(aim.targets, rows)]
+    if targets.numel() * others.numel() <= size // 2:
+        ends = torch.cat([torch.cartesian_prod(targets, others.to(targets.device)).T, ends], dim=1)
+    drawn = edges.encode(ends[:, ends[0] != ends[1]])
     codes: Tensor = torch.unique(torch.cat([chosen, drawn[: size - chosen.numel()]]))
     return codes[~torch.isin(codes, forbidden)]
 

@@ -71,6 +71,17 @@ def test_flips_come_by_their_gain(kind: str) -> None:
     )
 
 
+def test_of_a_few_targets_all_pairs_are_drawn() -> None:
+    """On a graph of which a random block would have one in ten of them."""
+    x = torch.randn((200, 3), generator=generator())
+    graph = graph_of(200, [(node, node + 1) for node in range(199)], x=x)
+    edges, target = edge_set(graph), torch.tensor([7])
+    aim = replace(aim_at(graph), targets=target, labels=graph.y[target])
+    source = flip_source(aim, edges, 400 * CHOSEN, generator())
+    best = max(gain_of_each(aim, edges).values())
+    assert float(source(edges, edges.codes[:0], 1).gains) == pytest.approx(best, abs=1e-6)
+
+
 def test_gains_are_those_of_the_current_graph() -> None:
     """Other flips change them."""
     graph = example()
