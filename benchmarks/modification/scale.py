@@ -21,7 +21,6 @@ from benchmarks.memory import peak_mib
 from benchmarks.modification.arena import (
     Make,
     check_names,
-    limits_of,
     load_weights,
     result,
     run_attack,
@@ -32,6 +31,7 @@ from benchmarks.modification.victims import VICTIMS
 from benchmarks.processes import alone
 from benchmarks.rows import Row, markdown
 from benchmarks.victims import accuracy, black_box_view, load_dataset, predicted, raw_gcn, trained
+from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.registry import load_attack
 
 SURROGATE: Final = "surrogate"
@@ -138,7 +138,7 @@ def measure(job: Job) -> Row:
     dataset = load_dataset(str(job.folder), [])
     victim = load_weights(_make(job), dataset, job.weights, name=job.victim)
     known = black_box_view(dataset, predicted(dataset.graph, victim))
-    limits, loaded = limits_of(dataset), peak_mib()
+    limits, loaded = threat_of(dataset, "full", "modification", job.attack), peak_mib()
     before = os.times().system
     run = run_attack(load_attack("modification", job.attack), known, limits, victim, 0)
     system = os.times().system - before

@@ -186,7 +186,7 @@ class Replay:
             stack.enter_context(_forwards({layer: replacement(layer) for layer in layers}))
             if not (self.trusted and on_cpu):
                 stack.enter_context(outside)
-            # Sparse matrices of other sizes are refused where they are made, trusted or not.
+            # Places outside a sparse matrix are refused where it is made, after a trial, too.
             stack.enter_context(check_sparse_tensor_invariants())  # type: ignore[no-untyped-call]
             try:
                 return self.forward(features)

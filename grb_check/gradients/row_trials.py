@@ -74,8 +74,8 @@ class RowTrials:
         finish: from the module's output for so many rows to logits.
 
     Raises:
-        UnknownReachError: the module's layers are called in a way that is not understood. So do
-            `move` and `tried`, if they are on another graph or for other features.
+        UnknownReachError: the module's layers are called in a way that is not understood. `move`
+            and `tried` raise it, too, for a module that does something else on a changed graph.
     """
 
     def __init__(

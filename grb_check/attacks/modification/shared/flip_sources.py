@@ -185,7 +185,7 @@ def _random_block(
     """Return codes of distinct random pairs with an end in `aim.rows`, a fourth of them edges.
 
     Of so few targets that all pairs at them are at most half of the block, these are among it:
-    flips elsewhere hardly matter to them.
+    most flips elsewhere matter less to them.
     """
     present = among(edges, _edges_at(edges, aim.rows), nodes)
     rows = aim.rows if nodes is None else aim.rows[nodes[aim.rows]]
