@@ -95,7 +95,8 @@ def _recorded(
         for layer in layers_of(module):
             hook = layer.register_propagate_forward_pre_hook(lambda *given: propagated.append(0))
             stack.callback(hook.remove)
-        stack.enter_context(_forwards({layer: recorder(layer) for layer in layers_of(module)}))
+        recorders = {layer: recorder(layer) for layer in layers_of(module)}
+        stack.enter_context(replaced_forwards(recorders))
         output = forward()
     known = [call for call in calls if call is not None]
     understood = len(known) == len(calls) == len(propagated)
@@ -132,7 +133,7 @@ def recorded_call(part: nn.Module, forward: Callable[[], Tensor]) -> PartCall | 
         outputs.append(original(*args, **kwargs))
         return outputs[-1]
 
-    with _forwards({part: recording}):
+    with replaced_forwards({part: recording}):
         clean = forward()
     if len(calls) != 1 or calls[0] is None or not isinstance(outputs[0], Tensor):
         return None
@@ -183,7 +184,7 @@ class Replay:
 
         with ExitStack() as stack:
             layers = {call.layer for call in calls}
-            stack.enter_context(_forwards({layer: replacement(layer) for layer in layers}))
+            stack.enter_context(replaced_forwards({layer: replacement(layer) for layer in layers}))
             if not (self.trusted and on_cpu):
                 stack.enter_context(outside)
             # Places outside a sparse matrix are refused where it is made, after a trial, too.
@@ -235,7 +236,7 @@ def _call(layer: nn.Module, *args: object, **kwargs: object) -> LayerCall | None
 
 
 @contextmanager
-def _forwards(replaced: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+def replaced_forwards(replaced: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
     """Call these functions instead of the layers' `forward` inside."""
     with ExitStack() as stack:
         for layer, forward in replaced.items():

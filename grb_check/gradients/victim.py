@@ -26,6 +26,7 @@ from grb_check.gradients.changed_rows import Links
 from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
 from grb_check.gradients.exact_trials import exact_trials
 from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
+from grb_check.gradients.grown_rows import GrownRows
 from grb_check.gradients.injected_rows import (
     LinkedLogits,
     RowForm,
@@ -187,7 +188,8 @@ class Victim:
             return lambda new, weights: self._checked(
                 logits_of(new, weights), targets.numel(), features=new, weights=weights
             )
-        on_edges = partial(self._on_links, x, edge_index, candidates, targets)
+        grown = GrownRows.of(self.module, x)
+        on_edges = partial(self._on_links, grown, edge_index, candidates, targets)
         links = count * candidates.numel()
         of_nodes = self.adapter.batch is None and self._on_plain_edges
         if of_nodes and links <= MOST_DENSE_PAIRS:
@@ -202,7 +204,7 @@ class Victim:
         wide = not self.takes_edge_weight and links * x.shape[1] > MOST_VALUES
         if links > MOST_PAIRS or wide:
             return None
-        weighted = self._linked(x, edge_index, count, candidates, targets)
+        weighted = self._linked(grown, edge_index, count, candidates, targets)
         return None if weighted is None else _on_edges_if_fixed(weighted, on_edges)
 
     def with_pairs(
@@ -384,16 +386,21 @@ class Victim:
         return lambda injected: forward(torch.cat([fixed, injected[new]]))[positions]
 
     def _linked(
-        self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
+        self,
+        grown: GrownRows,
+        edge_index: Tensor,
+        count: int,
+        candidates: Tensor,
+        targets: Tensor,
     ) -> Callable[[Tensor, Tensor], Tensor] | None:
         """Return `with_links` on the graph that has every candidate link as a weighted edge.
 
         The trial has two injected nodes with the features of existing ones.
         """
+        x = grown.x
         two = x[:2] if x.shape[0] > 1 else x.expand(2, -1)
-        grown = torch.cat([x, two])
         links = _links(x.shape[0], 2, candidates)
-        weighting = first_valid_weighting(self.adapter, grown, edge_index, links)
+        weighting = first_valid_weighting(self.adapter, torch.cat([x, two]), edge_index, links)
         if weighting is None:
             return None
         num_nodes = x.shape[0] + count
@@ -402,14 +409,15 @@ class Victim:
 
         def logits(injected: Tensor, weights: Tensor) -> Tensor:
             given = graph.weights(weights.flatten().to(x.dtype))
-            output = weighted(torch.cat([x, injected]), given)
+            with grown.with_rows(injected) as rows:
+                output = weighted(rows, given)
             return self._checked(output, num_nodes, features=injected, weights=weights)[targets]
 
         return logits
 
     def _on_links(
         self,
-        x: Tensor,
+        grown: GrownRows,
         edge_index: Tensor,
         candidates: Tensor,
         targets: Tensor,
@@ -417,9 +425,10 @@ class Victim:
         weights: Tensor,
     ) -> Tensor:
         """Return what `with_links` does for weights of 0 and 1, by the model on a graph."""
-        links = Links(injected.shape[0], candidates, x.shape[0] + injected.shape[0])
+        links = Links(injected.shape[0], candidates, grown.x.shape[0] + injected.shape[0])
         edges = torch.cat([edge_index, links.edges(weights)], dim=1)
-        return self(torch.cat([x, injected]), edges)[targets]
+        with grown.with_rows(injected) as rows:
+            return self(rows, edges)[targets]
 
     def _checked(
         self,
