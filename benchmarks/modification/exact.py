@@ -23,7 +23,10 @@ from grb_check.attacks.referee import verify
 from grb_check.attacks.registry import is_targeted, load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.attacks.verdicts import ProvingAttack
+from grb_check.datasets import Places, find
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.formats.bundled import GRAPH
+from grb_check.datasets.loading import load_graph
 from grb_check.evaluation.devices import threads_for
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import derive_seed
@@ -38,7 +41,7 @@ COLUMNS: Final = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help="has planetoid/NAME/raw/ind.*")
-    parser.add_argument("--datasets", nargs="+", default=["Cora"], help="of Planetoid")
+    parser.add_argument("--datasets", nargs="+", default=["Cora"], help=f"of Planetoid; {GRAPH}")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=["GCN", "GAT"])
     parser.add_argument("--removals", nargs="*", type=int, default=[], help="edges, 1 to 3")
     parser.add_argument("--seconds", type=float, help="for removals of each size")
@@ -53,7 +56,11 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each victim, and for each attack on it with a budget of one flip."""
     check_names(options.attacks)
     for name in options.datasets:
-        yield from of_dataset(public_planetoid(options.data / "planetoid", name), options)
+        if name == GRAPH:
+            dataset = load_graph(find(name, Places()))
+        else:
+            dataset = public_planetoid(options.data / "planetoid", name)
+        yield from of_dataset(dataset, options)
 
 
 def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
