@@ -29,6 +29,7 @@ from torch_geometric.utils import to_undirected
 
 import grb_check
 from benchmarks.rows import Row, markdown
+from grb_check.attacks.scenarios import MODIFICATION
 from grb_check.cases.outcomes import Outcome
 from grb_check.reports.record import RunRecord
 
@@ -115,7 +116,7 @@ def measured(graph: str, options: argparse.Namespace) -> RunRecord:
         training="transductive",
         metric=f"recall@{options.share}",
         difficulty="full",
-        attack=[f"modification/{name}" for name in options.attacks],
+        attack=[name if "/" in name else f"modification/{name}" for name in options.attacks],
         repeats=1,
         max_drop=1.0,
         min_clean=0.0,
@@ -137,9 +138,14 @@ def rows(graph: str, record: RunRecord) -> list[Row]:
                 row["ROC-AUC"] = _percent(outcome.mean_ranking(lambda made: made.roc_auc)[0])
                 row["clean"] = _percent(outcome.clean)
             clean, left = _percent(outcome.clean), _percent(outcome.attacked)
-            row[outcome.case.attack] = f"{clean} > {left}"
+            row[_name(outcome)] = f"{clean} > {left}"
         result.append(row)
     return result
+
+
+def _name(outcome: Outcome) -> str:
+    case = outcome.case
+    return case.attack if case.scenario == MODIFICATION else f"{case.scenario}/{case.attack}"
 
 
 def _percent(share: float) -> float:
@@ -156,7 +162,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of GRAPH.npz")
     parser.add_argument("--graphs", nargs="+", default=["minesweeper", "tolokers"])
     parser.add_argument("--models", nargs="+", default=["gcn", "sage", "gat"])
-    parser.add_argument("--attacks", nargs="+", default=ATTACKS, help="of modification")
+    parser.add_argument("--attacks", nargs="+", default=ATTACKS, help="or injection/NAME")
     parser.add_argument("--share", type=float, default=0.05, help="of false alarms")
     parser.add_argument("--store", type=Path, default=Path(".grb_check"))
     options = parser.parse_args()

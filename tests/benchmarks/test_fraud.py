@@ -33,12 +33,11 @@ def test_a_row_has_clean_figures_and_what_each_attack_leaves(
         },
     )
     monkeypatch.setenv(fraud.FOLDER, str(tmp_path))
-    options = Namespace(
-        models=["gcn"], share=0.1, attacks=["rnd", "rnd+gang=4x1"], store=tmp_path / "store"
-    )
+    attacks = ["rnd", "rnd+gang=4x1", "injection/rnd+gang=4x1"]
+    options = Namespace(models=["gcn"], share=0.1, attacks=attacks, store=tmp_path / "store")
     rows = fraud.rows("minesweeper", fraud.measured("minesweeper", options))
     assert [row["model"] for row in rows] == ["gcn", "mlp", "logistic_regression", "degree"]
     by_model = {row["model"]: row for row in rows}
     assert by_model["logistic_regression"]["ROC-AUC"] > 90 > by_model["degree"]["ROC-AUC"]
     assert by_model["mlp"]["rnd"] == "{0} > {0}".format(by_model["mlp"]["clean"])
-    assert " > " in by_model["gcn"]["rnd+gang=4x1"]
+    assert all(" > " in by_model["gcn"][name] for name in attacks)
