@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from grb_check.errors import ModelError
 from grb_check.training.copies import copy_of
-from grb_check.training.nodes import TrainingRun, counted
+from grb_check.training.nodes import TrainingRun, counted, score_and_loss
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.adjacency import ADJACENCY_RULES, MOST_DENSE_NODES, AdjacencyRule
@@ -56,8 +56,8 @@ def best_in_training(adapter: Adapter, train: Callable[[Adapter], TrainingRun]) 
     if reason is not None and not tried:
         raise reason
     best = max(tried, key=lambda rule: tried[rule][1])
-    accuracies = {rule: tried[rule][1] if rule in tried else None for rule in ADJACENCY_RULES}
-    warn_of_chosen_adjacency(adapter.name, best, accuracies)
+    scores = {rule: tried[rule][1] if rule in tried else None for rule in ADJACENCY_RULES}
+    warn_of_chosen_adjacency(adapter.name, best, scores)
     return tried[best][0]
 
 
@@ -73,13 +73,13 @@ def best_of_trained(
         seed: of the global random states.
     """
     rows = counted(view, "val_mask")
-    accuracies: dict[AdjacencyRule, float | None] = dict.fromkeys(ADJACENCY_RULES)
+    scores: dict[AdjacencyRule, float | None] = dict.fromkeys(ADJACENCY_RULES)
     for rule in ADJACENCY_RULES:
         with suppress(ModelError), isolated_randomness(seed), torch.no_grad():
-            predicted = answers(with_rule(adapter, rule), view)[rows].argmax(dim=1)
-            accuracies[rule] = float((predicted == view.y[rows]).float().mean())
-    best = max(ADJACENCY_RULES, key=lambda rule: accuracies[rule] or 0.0)
-    warn_of_chosen_adjacency(adapter.name, best, accuracies)
+            logits = answers(with_rule(adapter, rule), view)[rows]
+            scores[rule], _ = score_and_loss(logits, view.y[rows], view.get("recall"))
+    best = max(ADJACENCY_RULES, key=lambda rule: scores[rule] or 0.0)
+    warn_of_chosen_adjacency(adapter.name, best, scores)
     return with_rule(adapter, best)
 
 

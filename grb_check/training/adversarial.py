@@ -30,7 +30,6 @@ from grb_check.gradients.victim import Victim
 from grb_check.training.nodes import (
     TrainingRun,
     TrainingSettings,
-    accuracy_and_loss,
     adapter_of,
     check_views,
     descend,
@@ -38,6 +37,7 @@ from grb_check.training.nodes import (
     logits_on,
     loss_on,
     measure_on,
+    score_and_loss,
 )
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 from grb_check.victims.adapter import Adapter
@@ -135,13 +135,14 @@ def adversarial_training(
         data: `x` float [n, d], `edge_index` int64 [2, e] with both directions of each edge, `y`
             int64 [n], and `train_mask` bool [n] unless all nodes are training nodes.
         validation: the same with `val_mask`; the best state has the highest mean of its clean and
-            attacked accuracy. None: `data` if that has a `val_mask`, otherwise the training nodes.
+            attacked score: accuracy, or average precision where figures are recalls. None: `data`
+            if that has a `val_mask`, otherwise the training nodes.
         settings: see `AdversarialSettings`.
         seed: of everything random; None: drawn from torch's global generator.
 
     Returns:
         Iterations under attack, the best one, and its score, the mean of clean and attacked
-        accuracy of the validation nodes.
+        score of the validation nodes.
 
     Raises:
         DataError: a graph lacks a field, or a field is invalid.
@@ -316,21 +317,21 @@ def checked_seed(seed: object) -> int:
 def _robustness(
     ground: _AttackedNodes, threat: Threat, settings: AdversarialSettings, seed: int
 ) -> Callable[[], tuple[float, float]]:
-    """Return a function that measures the means of clean and attacked accuracy and loss.
+    """Return a function that measures the means of clean and attacked score and loss.
 
     The attack has the same budget and the same random links each time.
     """
     attack = attack_of(settings, threat.feature_range)
     attack = with_iterations(attack, lambda steps: JUDGING_STEPS * steps)
-    clean = _clean(ground)
+    clean, recall = _clean(ground), ground.view.get("recall")
 
     def measure() -> tuple[float, float]:
         generator = torch.Generator().manual_seed(derive_seed("measure", seed))
         logits = ground.attacked(attack, threat, generator)
         with torch.no_grad():
-            accuracy, loss = accuracy_and_loss(logits(), ground.truth)
-        clean_accuracy, clean_loss = clean()
-        return (accuracy + clean_accuracy) / 2, (loss + clean_loss) / 2
+            score, loss = score_and_loss(logits(), ground.truth, recall)
+        clean_score, clean_loss = clean()
+        return (score + clean_score) / 2, (loss + clean_loss) / 2
 
     return measure
 

@@ -142,7 +142,7 @@ class TrainingRun:
     Attributes:
         epochs: number of epochs run.
         best_epoch: the one whose state was kept, counted from 1.
-        accuracy: its score: the validation accuracy, or another score of `descend`.
+        accuracy: its score: that of `score_and_loss` on the validation nodes, or one of `descend`.
     """
 
     epochs: int
@@ -340,27 +340,32 @@ def loss_on(adapter: Adapter, view: Data, num_classes: int) -> Callable[[], Tens
 def measure_on(
     adapter: Adapter, view: Data, num_classes: int, nodes: Tensor | slice
 ) -> Callable[[], tuple[float, float]]:
-    """Return a function that measures accuracy and loss on these nodes.
-
-    If the view is one of a recall, and its class is among them, it is average precision instead of
-    accuracy.
-    """
+    """Return a function that measures score and loss on these nodes, see `score_and_loss`."""
     logits = logits_on(adapter, view, num_classes, "on the validation view")
     truth = view.y[nodes]
-    recall: Recall | None = view.get("recall")
-    ranked = recall is not None and bool((truth == recall.positive).any())
 
     def measure() -> tuple[float, float]:
         with torch.no_grad():
-            output = logits()[nodes]
-        accuracy, loss = accuracy_and_loss(output, truth)
-        if recall is None or not ranked:
-            return accuracy, loss
-        scores = recall.scores(output).double().cpu().numpy()
-        positive = (truth == recall.positive).cpu().numpy()
-        return average_precision(scores[positive], scores[~positive]), loss
+            return score_and_loss(logits()[nodes], truth, view.get("recall"))
 
     return measure
+
+
+def score_and_loss(logits: Tensor, truth: Tensor, recall: Recall | None) -> tuple[float, float]:
+    """Return by which score the better of two models is known, and the mean cross-entropy.
+
+    Args:
+        logits: float [t, c].
+        truth: int64 [t].
+        recall: what figures are of. The score is the average precision of its class then, if some
+            of the labels are of the class; else accuracy.
+    """
+    accuracy, loss = accuracy_and_loss(logits, truth)
+    if recall is None or not bool((truth == recall.positive).any()):
+        return accuracy, loss
+    scores = recall.scores(logits).double().cpu().numpy()
+    positive = (truth == recall.positive).cpu().numpy()
+    return average_precision(scores[positive], scores[~positive]), loss
 
 
 def accuracy_and_loss(logits: Tensor, truth: Tensor) -> tuple[float, float]:

@@ -12,8 +12,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.datasets.graph_dataset import AnyDataset
+from grb_check.datasets.recall import Recall
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import ModelError
+from grb_check.training.nodes import score_and_loss
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import (
     DIVERGED,
@@ -34,8 +36,9 @@ Probe = tuple[NDArray[np.float64], NDArray[np.float64]]  # weight [c, size], bia
 def probe(encoder: Adapter, dataset: AnyDataset, *, device: torch.device) -> Probed:
     """Fit a linear probe to the embeddings of the training nodes, or graphs.
 
-    The penalty is the one of `STRENGTHS` with the highest validation accuracy, ties broken by the
-    strongest; 1 if there is no validation set. The encoder is not changed.
+    The penalty is the one of `STRENGTHS` with the highest validation accuracy, or average precision
+    where figures are recalls, ties broken by the strongest; 1 if there is no validation set. The
+    encoder is not changed.
 
     Raises:
         ModelError: the encoder raises, returns an invalid output, or changes when it is called.
@@ -44,9 +47,11 @@ def probe(encoder: Adapter, dataset: AnyDataset, *, device: torch.device) -> Pro
     before = _state(encoder)
     with torch.no_grad():
         x, y, dtype = _embedded(encoder, training_view(dataset).to(device), "train_mask")
-        held_out = _embedded(encoder, validation_view(dataset).to(device), "val_mask")[:2]
+        validation = validation_view(dataset).to(device)
+        held_out = _embedded(encoder, validation, "val_mask")[:2]
     _check_unchanged(before, encoder)
-    weight, bias = chosen_probe((x, y), held_out, dataset.num_classes)
+    recall = validation.get("recall")
+    weight, bias = chosen_probe((x, y), held_out, dataset.num_classes, recall)
     return Probed(
         encoder,
         torch.from_numpy(weight).to(device, dtype),
@@ -58,6 +63,7 @@ def chosen_probe(
     fitted: tuple[NDArray[np.float64], NDArray[np.int64]],
     held_out: tuple[NDArray[np.float64], NDArray[np.int64]],
     num_classes: int,
+    recall: Recall | None = None,
 ) -> Probe:
     """Return the logistic regression with the penalty that is best on held-out data.
 
@@ -65,16 +71,17 @@ def chosen_probe(
         fitted: embeddings [n, size] and labels [n] to fit.
         held_out: the same, to choose the penalty by; may be empty.
         num_classes: number of classes.
+        recall: what figures are of, see `score_and_loss`.
     """
     if not held_out[1].size:
         return fit_logistic_regression(*fitted, num_classes, 1.0)
-    best, best_accuracy = None, -1.0
+    best, best_score, truth = None, -1.0, torch.from_numpy(held_out[1])
     for strength in STRENGTHS:
         weight, bias = fit_logistic_regression(*fitted, num_classes, strength)
-        predicted = (held_out[0] @ weight.T + bias).argmax(axis=1)
-        accuracy = float((predicted == held_out[1]).mean())
-        if accuracy > best_accuracy:
-            best, best_accuracy = (weight, bias), accuracy
+        logits = torch.from_numpy(held_out[0] @ weight.T + bias)
+        score, _ = score_and_loss(logits, truth, recall)
+        if score > best_score:
+            best, best_score = (weight, bias), score
     assert best is not None
     return best
 

@@ -13,7 +13,7 @@ predicts the labels, and its training goes on. Their block of pairs is drawn at 
 drawn from the pairs of largest gain, as in `attacks.modification.prbcd`, so that a much smaller one
 will do. They train by the tanh margin too, whose gradient is small for nodes that are far from the
 boundary; here training is by cross-entropy. They keep the state of the lowest attacked validation
-loss; here it is the one with the highest mean of clean and attacked accuracy, as in
+loss; here it is the one with the highest mean of clean and attacked score, as in
 `gcn_encoder.adversarial`.
 
 The authors point out that a transductive training graph, which has the nodes and edges of the test,
@@ -44,7 +44,6 @@ from grb_check.training.adversarial import checked_seed, masked_nodes
 from grb_check.training.nodes import (
     TrainingRun,
     TrainingSettings,
-    accuracy_and_loss,
     adapter_of,
     check_views,
     descend,
@@ -52,6 +51,7 @@ from grb_check.training.nodes import (
     logits_on,
     loss_on,
     measure_on,
+    score_and_loss,
 )
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 from grb_check.victims.adapter import Adapter
@@ -128,7 +128,8 @@ def structural_adversarial_training(
         data: `x` float [n, d], `edge_index` int64 [2, e] with both directions of each edge, `y`
             int64 [n], and `train_mask` bool [n] unless all nodes are training nodes.
         validation: the same with `val_mask`; the best state has the highest mean of its clean and
-            attacked accuracy. None: `data` if that has a `val_mask`, otherwise the training nodes.
+            attacked score: accuracy, or average precision where figures are recalls. None: `data`
+            if that has a `val_mask`, otherwise the training nodes.
         settings: see `StructuralSettings`.
         penalty: returns a differentiable term that is added to every loss, such as a decay of some
             of the parameters.
@@ -136,7 +137,7 @@ def structural_adversarial_training(
 
     Returns:
         Iterations under attack, the best one, and its score, the mean of clean and attacked
-        accuracy of the validation nodes.
+        score of the validation nodes.
 
     Raises:
         DataError: a graph lacks a field, or a field is invalid.
@@ -231,7 +232,7 @@ class _Ground:
         return max(1, round(self.settings.budget * int(degrees.sum()) / 2))
 
     def clean(self) -> Callable[[], tuple[float, float]]:
-        """Return a function that measures accuracy and loss of the targets without an attack."""
+        """Return a function that measures score and loss of the targets without an attack."""
         return measure_on(self.victim.adapter, self.view, self.victim.num_classes, self.nodes)
 
     def attacked(self, steps: int, generator: torch.Generator) -> Callable[[], Tensor]:
@@ -290,18 +291,18 @@ def _loss_under_attack(ground: _Ground, seed: int) -> Callable[[], Tensor]:
 
 
 def _robustness(ground: _Ground, seed: int) -> Callable[[], tuple[float, float]]:
-    """Return a function that measures the means of clean and attacked accuracy and loss.
+    """Return a function that measures the means of clean and attacked score and loss.
 
     The attack has the same budget and the same random numbers each time.
     """
-    clean = ground.clean()
+    clean, recall = ground.clean(), ground.view.get("recall")
 
     def measure() -> tuple[float, float]:
         generator = torch.Generator().manual_seed(derive_seed("measure", seed))
         logits = ground.attacked(JUDGING_STEPS * ground.settings.steps, generator)
         with torch.no_grad():
-            accuracy, loss = accuracy_and_loss(logits(), ground.truth)
-        clean_accuracy, clean_loss = clean()
-        return (accuracy + clean_accuracy) / 2, (loss + clean_loss) / 2
+            score, loss = score_and_loss(logits(), ground.truth, recall)
+        clean_score, clean_loss = clean()
+        return (score + clean_score) / 2, (loss + clean_loss) / 2
 
     return measure

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from small_graphs import community_dataset
 from torch import Tensor, nn
 
 import grb_check
+from grb_check.datasets.recall import Recall
 from grb_check.datasets.views import validation_view
 from grb_check.training.building import build_victim
 from grb_check.victims.checks import AdjacencyWarning, TrainingStepWarning
@@ -72,6 +75,29 @@ def test_a_finished_model_gets_the_rule_under_which_it_is_best() -> None:
         AdjacencyWarning, match=r"adj is 'row', .*\(raw 0.0%, row 100.0%, sym 0.0%\)"
     ):
         assert rule_of(grb_check.Trained(Only().eval())) == "row"
+
+
+def test_where_figures_are_recalls_the_best_rule_ranks_the_class_best() -> None:
+    """Here it is the less accurate one."""
+    dataset = replace(DATASET, recall=Recall(positive=1, false_alarms=0.1))
+    view = validation_view(dataset)
+
+    class Ranking(nn.Module):
+        def forward(self, x: Tensor, adj: Tensor) -> Tensor:
+            known = view.y if len(x) == len(view.y) else torch.zeros(len(x), dtype=torch.int64)
+            sums = torch.sparse.sum(adj, 1).to_dense()
+            if torch.allclose(sums, torch.ones(len(x))):
+                ranks = (known == 1).float()
+                zeros = torch.zeros_like(ranks)
+                return torch.stack([zeros, ranks - 5, zeros - 1], dim=1) + 0.0 * x[:, :3]
+            right = nn.functional.one_hot((known != 1).long() * known, 3).float()
+            return right + 0.0 * x[:, :3]
+
+    with pytest.warns(AdjacencyWarning, match="adj is 'row'"):
+        victim = build_victim(
+            grb_check.Trained(Ranking().eval()), dataset, name="m", seed=0, device=CPU
+        )
+    assert victim.adapter.convention.adj == "row"
 
 
 def test_a_rule_that_the_first_repeat_chose_is_taken(recwarn: pytest.WarningsRecorder) -> None:
