@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--datasets", nargs="+", default=["Cora"], help=f"of Planetoid; {GRAPH}")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=["GCN", "GAT"])
     parser.add_argument("--removals", nargs="*", type=int, default=[], help="edges, 1 to 3")
-    parser.add_argument("--seconds", type=float, help="for removals of each size")
+    parser.add_argument("--seconds", type=float, help="for flips, and for removals of each size")
     parser.add_argument("--attacks", nargs="*", default=ATTACKS, help="names, with modifiers")
     parser.add_argument("--targets", type=int, default=1000, help="the first of the test nodes")
     parser.add_argument("--sample", type=int, default=40, help="of fallen and of proven targets")
@@ -83,7 +83,8 @@ def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
                     | {"attack": f"any-removals, {edges}"}
                     | proofs_of(attack, dataset, wider, victim)[0]
                 )
-            row, fallen, proven = proofs_of(ModificationAnyFlip(), dataset, threat, victim)
+            every = ModificationAnyFlip(seconds=options.seconds)
+            row, fallen, proven = proofs_of(every, dataset, threat, victim)
             yield head | {"attack": "any-flip"} | row
             for name in options.attacks:
                 yield head | judged(name, dataset, threat, victim, fallen, proven, options.sample)
