@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +41,8 @@ class GrownRows:
     @classmethod
     def of(cls, module: nn.Module, x: Tensor) -> GrownRows:
         """Return features float [N, d] for calls of a module."""
-        parts = [part for part in module.modules() if type(part).forward in FORWARDS]
+        # Classes of scripted modules have no `forward` to be looked at.
+        parts = [p for p in module.modules() if getattr(type(p), "forward", None) in FORWARDS]
         return cls(x, [part for part in parts if "forward" not in vars(part)])
 
     @contextmanager
@@ -49,18 +51,17 @@ class GrownRows:
         rows = torch.cat([self.x, injected])
         version = rows._version
 
-        def forward(layer: nn.Module, given: Tensor) -> Tensor:
-            original: Callable[[nn.Module, Tensor], Tensor] = type(layer).forward
-            if given is not rows or rows._version != version:
-                return original(layer, given)
+        def forward(layer: nn.Module, *given: Any, **named: Any) -> Tensor:
+            original: Callable[..., Tensor] = type(layer).forward
+            same = len(given) == 1 and given[0] is rows and rows._version == version
+            if named or not same:
+                return original(layer, *given, **named)
             return torch.cat([self._of_layer(layer, original), original(layer, injected)])
 
         with replaced_forwards({layer: partial(forward, layer) for layer in self.layers}):
             yield rows
 
-    def _of_layer(
-        self, layer: nn.Module, original: Callable[[nn.Module, Tensor], Tensor]
-    ) -> Tensor:
+    def _of_layer(self, layer: nn.Module, original: Callable[..., Tensor]) -> Tensor:
         now = [(parameter, parameter._version) for parameter in layer.parameters()]
         before, result = self.known.get(layer, ((), self.x))
         same = len(now) == len(before) and all(

@@ -200,9 +200,10 @@ class Replay:
 def keeping_state(module: nn.Module, forward: OnRows) -> OnRows:
     """Return a call of a module that leaves its attributes and buffers as they are.
 
-    A module may keep what it made of its last call, which is not on all nodes here.
+    A module may keep what it made of its last call, which is not on all nodes here. Scripted parts
+    hold no state that could be put back.
     """
-    parts = list(module.modules())
+    parts = [part for part in module.modules() if not isinstance(part, torch.jit.ScriptModule)]
 
     def called(features: Tensor) -> Tensor:
         before = [(part, dict(vars(part)), dict(part._buffers)) for part in parts]

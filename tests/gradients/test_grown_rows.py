@@ -72,11 +72,25 @@ def test_the_rows_that_stay_are_asked_for_once(layer: nn.Module, asked: list[int
         torch.testing.assert_close(given, expected)
 
 
-@pytest.mark.parametrize("before", [torch.relu, torch.relu_], ids=["others", "changed in place"])
+class ByName(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(5, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.inner(input=x)
+        return y
+
+
+@pytest.mark.parametrize(
+    ("first", "before"),
+    [(nn.Linear(5, 4), torch.relu), (nn.Linear(5, 4), torch.relu_), (ByName(), same)],
+    ids=["others", "changed in place", "given by name"],
+)
 def test_other_rows_are_asked_for_whole(
-    before: Callable[[Tensor], Tensor], asked: list[int]
+    first: nn.Module, before: Callable[[Tensor], Tensor], asked: list[int]
 ) -> None:
-    module = Perceptron(nn.Linear(5, 4), before).eval()
+    module = Perceptron(first, before).eval()
     output = called(module, GrownRows.of(module, X))
     assert asked == [15]
     torch.testing.assert_close(output, module(torch.cat([X, INJECTED])))
@@ -98,11 +112,11 @@ class Doubled(nn.Linear):
 
 
 def test_layers_with_a_forward_of_their_own_are_called() -> None:
-    """Of a kind, and of one object."""
+    """Of a kind, and of one object; a scripted one has none that could be looked at."""
     patched = nn.Linear(5, 4)
     vars(patched)["forward"] = lambda x: F.linear(x - x.mean(dim=0), patched.weight)
-    for layer in (Doubled(5, 4), patched):
-        module = Perceptron(layer, same).eval()
+    for layer in (Doubled(5, 4), patched, torch.jit.script(nn.Linear(5, 4))):
+        module, before = Perceptron(layer, same).eval(), vars(layer).get("forward")
         output = called(module, GrownRows.of(module, X))
         torch.testing.assert_close(output, module(torch.cat([X, INJECTED])))
-        assert ("forward" in vars(layer)) == (layer is patched)
+        assert vars(layer).get("forward") is before
