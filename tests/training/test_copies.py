@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -24,11 +26,25 @@ class Alone(Net):
         raise TypeError("holds a handle")
 
 
-@pytest.mark.parametrize("scripted", [False, True])
-def test_freezing_a_copy_leaves_the_original(scripted: bool) -> None:
-    """A scripted module too, whose deep copy could not be frozen."""
-    module = torch.jit.script(Net()) if scripted else Net()
+class Around(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner, self.again = inner, nn.ModuleList([inner])
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.again[0](self.inner(x, edge_index), edge_index)
+
+
+@pytest.mark.parametrize("make", [Net, lambda: torch.jit.script(Net())], ids=["plain", "scripted"])
+@pytest.mark.parametrize("around", [lambda module: module, Around], ids=["whole", "part"])
+def test_freezing_a_copy_leaves_the_original(
+    make: Callable[[], nn.Module], around: Callable[[nn.Module], nn.Module]
+) -> None:
+    """A scripted module too, whose deep copy could not be frozen; a part in two places is one."""
+    module = around(make())
     copied = copy_of(module)
+    assert copied is not module
+    assert len(list(copied.parameters())) == 2
     freeze(copied)
     x, edges = torch.rand(3, 2), torch.zeros(2, 0, dtype=torch.int64)
     assert torch.equal(copied(x, edges), module(x, edges))
