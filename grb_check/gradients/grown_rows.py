@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from torch_geometric.nn.dense import Linear
 
 from grb_check.gradients.layer_calls import replaced_forwards
 
-FORWARDS = (nn.Linear.forward, Linear.forward)  # that make a row of each row by their weights alone
+FORWARDS: Final = (nn.Linear.forward, Linear.forward)  # a row of each row, by weights alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,7 @@ class GrownRows:
     @classmethod
     def of(cls, module: nn.Module, x: Tensor) -> GrownRows:
         """Return features float [N, d] for calls of a module."""
-        # Classes of scripted modules have no `forward` to be looked at.
-        parts = [p for p in module.modules() if getattr(type(p), "forward", None) in FORWARDS]
-        return cls(x, [part for part in parts if "forward" not in vars(part)])
+        return cls(x, [part for part in module.modules() if _is_linear(part)])
 
     @contextmanager
     def with_rows(self, injected: Tensor) -> Iterator[Tensor]:
@@ -73,3 +71,10 @@ class GrownRows:
                 result = original(layer, self.x)
             self.known[layer] = now, result
         return result
+
+
+def _is_linear(part: nn.Module) -> bool:
+    """Whether a part is a linear layer whose weights are made by nothing else, such as a norm."""
+    # Classes of scripted modules have no `forward` to be looked at.
+    known = getattr(type(part), "forward", None) in FORWARDS and "forward" not in vars(part)
+    return known and {"weight", "bias"} <= part._parameters.keys()

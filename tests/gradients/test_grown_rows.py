@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
 from torch_geometric.nn.dense import Linear
 
 from grb_check.gradients.grown_rows import GrownRows
@@ -84,8 +85,13 @@ class ByName(nn.Module):
 
 @pytest.mark.parametrize(
     ("first", "before"),
-    [(nn.Linear(5, 4), torch.relu), (nn.Linear(5, 4), torch.relu_), (ByName(), same)],
-    ids=["others", "changed in place", "given by name"],
+    [
+        (nn.Linear(5, 4), torch.relu),
+        (nn.Linear(5, 4), torch.relu_),
+        (ByName(), same),
+        (weight_norm(nn.Linear(5, 4)), same),
+    ],
+    ids=["others", "changed in place", "given by name", "of made weights"],
 )
 def test_other_rows_are_asked_for_whole(
     first: nn.Module, before: Callable[[Tensor], Tensor], asked: list[int]
