@@ -200,8 +200,8 @@ class Replay:
 def keeping_state(module: nn.Module, forward: OnRows) -> OnRows:
     """Return a call of a module that leaves its attributes and buffers as they are.
 
-    A module may keep what it made of its last call, which is not on all nodes here. Scripted parts
-    hold no state that could be put back.
+    A module may keep what it made of its last call, which is not on all nodes here. The state of
+    scripted parts cannot be put back, and stays as the call leaves it.
     """
     parts = [part for part in module.modules() if not isinstance(part, torch.jit.ScriptModule)]
 
