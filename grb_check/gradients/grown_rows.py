@@ -74,7 +74,7 @@ class GrownRows:
 
 
 def _is_linear(part: nn.Module) -> bool:
-    """Whether a part is a linear layer whose weights are made by nothing else, such as a norm."""
+    """Whether a part is a linear layer with weights of its own: not normalised or generated."""
     # Classes of scripted modules have no `forward` to be looked at.
     known = getattr(type(part), "forward", None) in FORWARDS and "forward" not in vars(part)
     return known and {"weight", "bias"} <= part._parameters.keys()

@@ -352,7 +352,7 @@ def measure_on(
 
 
 def score_and_loss(logits: Tensor, truth: Tensor, recall: Recall | None) -> tuple[float, float]:
-    """Return by which score the better of two models is known, and the mean cross-entropy.
+    """Return the score that states and models are compared by, and the mean cross-entropy.
 
     Args:
         logits: float [t, c].
