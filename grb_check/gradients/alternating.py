@@ -20,7 +20,8 @@ ones,
     h     <- f_l(s * ((A + loop I)(s * h) + W^T (s' * h'))),
     h'    <- f_l(s' * (loop s' * h' + W (s * h))),
 
-W is a small dense matrix and A a fixed sparse one.
+W is a small dense matrix and A a fixed sparse one, of which blocks are enough, as for features: R_0
+are the candidates, whose entries of S change, and S_l is of targets and candidates.
 
 **Pairs.** Let u_l = S h_l, o_l = (A + loop I) u_l and h_{l+1} = f_l(S o_l), let v_l be the gradient
 of an objective with respect to o_l and t its gradient with respect to the degrees in S. The weight
@@ -35,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
 import torch
@@ -81,7 +83,7 @@ class _Step:
     """One propagation between active rows.
 
     Attributes:
-        matrix: sparse CSR [m, k], P[A_l, A_{l-1}].
+        matrix: sparse CSR [m, k], P[A_l, A_{l-1}]; of links A + loop I.
         transposed: sparse CSR [k, m].
         constant: float [m, a], c_l.
     """
@@ -112,11 +114,9 @@ def injected_logits(
     stages = model.stages()
     hops = len(stages) - 1
     injected = torch.arange(x.shape[0], num_nodes, device=x.device)
-    reached = _hulls(injected, edge_index, num_nodes, hops)
-    needed = _hulls(targets, edge_index, num_nodes, hops)[::-1]
-    active = [(r & s).nonzero().squeeze(1) for r, s in zip(reached, needed, strict=True)]
+    reached, active = _active(injected, targets, edge_index, num_nodes, hops)
     with torch.no_grad():
-        steps, last = _steps(matrix, stages, x, count, reached, active)
+        steps, last = _steps(matrix, stages[0](x), stages[1:], count, reached, active)
         fixed = stages[-1](last[targets])
     start = active[0] - x.shape[0]
     # Rows of the result are in the order of the targets.
@@ -131,6 +131,20 @@ def injected_logits(
         return fixed.to(h.dtype).index_copy(0, moved, h)
 
     return logits
+
+
+def _active(
+    changed: Tensor, asked: Tensor, edge_index: Tensor, num_nodes: int, hops: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Return R_l, bool [num_nodes], and A_l, int64 and ascending, for each l from 0 to `hops`.
+
+    Args:
+        changed: int64, the nodes whose rows differ before the first propagation.
+        asked: int64, the nodes whose rows are needed after the last.
+    """
+    reached = _hulls(changed, edge_index, num_nodes, hops)
+    needed = _hulls(asked, edge_index, num_nodes, hops)[::-1]
+    return reached, [(r & s).nonzero().squeeze(1) for r, s in zip(reached, needed, strict=True)]
 
 
 def _hulls(seeds: Tensor, edge_index: Tensor, num_nodes: int, hops: int) -> list[Tensor]:
@@ -148,25 +162,34 @@ def _hulls(seeds: Tensor, edge_index: Tensor, num_nodes: int, hops: int) -> list
 
 def _steps(
     matrix: Tensor,
+    start: Tensor,
     stages: Sequence[RowWise],
-    x: Tensor,
     count: int,
     reached: list[Tensor],
     active: list[Tensor],
 ) -> tuple[list[_Step], Tensor]:
-    """Return the propagations between active rows, and h_K [N + count, a], valid outside R_K."""
-    values = stages[0](x)
-    values = torch.cat([values, values.new_zeros((count, values.shape[1]))])
+    """Return the propagations between active rows, and h_K [N + count, a], valid outside R_K.
+
+    Args:
+        matrix: sparse CSR [N + count, N + count], symmetric.
+        start: float [N, a], of the existing nodes before the first propagation.
+        stages: after each propagation.
+        count: number of nodes beside them.
+        reached: bool [N + count], R_l.
+        active: int64, A_l.
+    """
+    values = torch.cat([start, start.new_zeros((count, start.shape[1]))])
+    values[reached[0]] = 0.0
     steps = []
-    for number, stage in enumerate(stages[1:], start=1):
+    for number, stage in enumerate(stages, start=1):
         # A row outside R_l has no neighbour in R_{l-1}, so that these sums are its value; for a row
         # inside they are the constant part.
         rest = matrix.to(values.dtype) @ values
         rows, columns = active[number], active[number - 1]
         block = csr_block(matrix.to(values.dtype), rows, columns)
-        transposed = csr_block(matrix.to(values.dtype), columns, rows)  # of a symmetric matrix
+        transposed = csr_block(matrix.to(values.dtype), columns, rows)
         steps.append(_Step(block, transposed, rest[rows]))
-        if number < len(stages) - 1:
+        if number < len(stages):
             values = stage(rest)
             values[reached[number]] = 0.0
     return steps, rest
@@ -209,25 +232,41 @@ def linked_logits(
     """
     num_nodes = x.shape[0]
     first, *others = model.stages()
-    norm = model.normalisation
+    norm, hops = model.normalisation, len(others)
     ones = torch.ones(edge_index.shape[1], dtype=x.dtype, device=x.device)
     matrix = norm.unscaled.matrix(edge_index, num_nodes, ones)
     degrees = torch.bincount(edge_index[0], minlength=num_nodes).to(x.dtype)
+    scale = norm.scale(degrees)[:, None]
+    asked = torch.cat([targets, candidates])
+    reached, active = _active(candidates, asked, edge_index, num_nodes, hops)
     with torch.no_grad():
         existing = first(x)
+        between = [partial(_between, scale, stage) for stage in others]
+        steps, last = _steps(matrix, scale * existing, between, 0, reached, active)
+        fixed = others[-1]((scale * last)[targets])
+    start, scales = existing[active[0]], [scale[rows] for rows in active]
+    at = [torch.searchsorted(rows, candidates) for rows in active]
+    moved = torch.isin(targets, active[-1]).nonzero().squeeze(1)
+    of_moved = torch.searchsorted(active[-1], targets[moved])
 
     def logits(features: Tensor, weights: Tensor) -> Tensor:
-        scale = norm.scale(degrees.index_add(0, candidates, weights.sum(0)))[:, None]
+        changed = norm.scale(degrees[candidates] + weights.sum(0))[:, None]
         new_scale = norm.scale(weights.sum(1))[:, None]
-        h, new = existing, first(features)
-        for stage in others:
-            h, new = scale * h, new_scale * new
-            sums = symmetric_product(matrix, h).index_add(0, candidates, weights.T @ new)
-            new = stage(new_scale * (norm.loop * new + weights @ h[candidates]))
-            h = stage(scale * sums)
-        return h[targets]
+        h, new = start, first(features)
+        for number, stage in enumerate(others):
+            before, after = (scales[i].index_copy(0, at[i], changed) for i in (number, number + 1))
+            h, new = before * h, new_scale * new
+            sums = _propagate(h, steps[number]).index_add(0, at[number + 1], weights.T @ new)
+            new = stage(new_scale * (norm.loop * new + weights @ h[at[number]]))
+            h = stage(after * sums)
+        return fixed.to(h.dtype).index_copy(0, moved, h[of_moved])
 
     return logits
+
+
+def _between(scale: Tensor, stage: RowWise, sums: Tensor) -> Tensor:
+    """Return S f_l(S o_l) of all rows."""
+    return scale * stage(scale * sums)
 
 
 def pair_gradients(
