@@ -16,6 +16,7 @@ from typing import Final
 from grb_check.attacks.names import NOT_EXCHANGED, without_budgets
 from grb_check.attacks.scenarios import INJECTION
 from grb_check.attacks.threat import Perturbation
+from grb_check.cases.findings import Finding
 from grb_check.cases.outcomes import AHEAD, MAIN_REFERENCE, NO_GRAPH, Method, Scores
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GradientError, ModelError, one_line
@@ -55,9 +56,10 @@ def white_box(
     stronger result is its own. If there is no gradient, a search by queries takes the place of the
     attack; if the gradient is in doubt (`gradient_checks`), the same attack on a surrogate is
     stronger, from which the search then starts, too, or the model seems robust, the search is made
-    besides. The strongest perturbation counts; where edges have types, with those of new edges
-    under which it is the strongest (`edge_types`). The references are attacked in the same ways as
-    the victim. Perturbations of the victim are not stored; the scores of the references are.
+    besides. Where the attack leaves no target right, nothing is in doubt. The strongest
+    perturbation counts; where edges have types, with those of new edges under which it is the
+    strongest (`edge_types`). The references are attacked in the same ways as the victim.
+    Perturbations of the victim are not stored; the scores of the references are.
 
     Args:
         trial: the attack in its repeat.
@@ -73,8 +75,10 @@ def white_box(
     model = followed(trial, victim, shown, kind_of(trial, shown))
     attacked, (perturbations, reason, _) = weakest(trial, model, partial(_adaptive, trial))
     adaptive = perturbations[0] if perturbations else None
-    doubts = gradient_doubts(trial, attacked, perturbations, transferred)
     attempts = _attempts(trial, attacked, adaptive) | _attempts(trial, model, None, transferred)
+    doubts: tuple[Finding, ...] = ()
+    if adaptive is None or attempts["adaptive"].right.any():  # else no attack can be stronger
+        doubts = gradient_doubts(trial, attacked, perturbations, transferred)
     grounds = Grounds(
         doubted=adaptive is None or bool(doubts),
         misled=adaptive is None or any(doubt.name != "cut-off" for doubt in doubts),

@@ -116,7 +116,9 @@ def _beaten(
     trial: Trial, victim: TrainedModel, attempt: Attempt, transferred: Attempt | None
 ) -> Sequence[Finding | None]:
     """Findings that a perturbation made with less knowledge is clearly stronger."""
-    result = []
+    result: list[Finding | None] = []
+    if not attempt.right.any():
+        return result
     if transferred is not None:
         result.append(
             diagnostics.stronger(

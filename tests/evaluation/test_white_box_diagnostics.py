@@ -329,6 +329,15 @@ def test_answers_without_a_slope_have_no_gradient(
 
 
 @pytest.mark.slow
+def test_where_nothing_is_left_nothing_is_doubted(bench: Bench) -> None:
+    """No other search can be stronger, whatever the gradient is."""
+    repeat = bench.repeat(Quantised(bench.inner), "injection/pgd+white-box+budget=1.0")
+    assert repeat.victim.attacked == 0.0
+    assert repeat.diagnostics == ()
+    assert "score-based" not in repeat.left_by
+
+
+@pytest.mark.slow
 def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
     """Neither of edges nor of features; a search by queries replaces the attack."""
     for attack in (GREEDY, PGD):

@@ -101,8 +101,8 @@ class Linear(torch.nn.Module):
 
 
 def ready(noise: float = 0.0) -> TrainedModel:
-    """A victim that is often wrong."""
-    torch.manual_seed(0)
+    """A victim that is often wrong, at half of the targets."""
+    torch.manual_seed(3)
     victim = Victim(Adapter(Linear(noise).eval().requires_grad_(False), "linear", PLAIN), 3)
     return TrainedModel(victim, predict(victim, DATASET.graph, 0))
 
