@@ -170,6 +170,11 @@ def kept_state(clean: float, attacked: float | None, again: float = 0.0) -> Find
     return None
 
 
+def nearly_all_lost(attacked: float) -> bool:
+    """Whether so little is left, a share of the targets, that nothing can be clearly stronger."""
+    return attacked <= DIAGNOSTICS[TRANSFER].limit
+
+
 def stronger(
     name: str,
     adaptive: Right,

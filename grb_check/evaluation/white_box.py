@@ -21,7 +21,7 @@ from grb_check.cases.outcomes import AHEAD, MAIN_REFERENCE, NO_GRAPH, Method, Sc
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation.attempts import Attempt, Attempts
-from grb_check.evaluation.diagnostics import TRANSFER, stronger
+from grb_check.evaluation.diagnostics import TRANSFER, nearly_all_lost, stronger
 from grb_check.evaluation.edge_types import Found, typed, weakest
 from grb_check.evaluation.fallbacks import (
     SEARCH,
@@ -56,7 +56,7 @@ def white_box(
     stronger result is its own. If there is no gradient, a search by queries takes the place of the
     attack; if the gradient is in doubt (`gradient_checks`), the same attack on a surrogate is
     stronger, from which the search then starts, too, or the model seems robust, the search is made
-    besides. Where the attack leaves no target right, nothing is in doubt. The strongest
+    besides. Where the attack leaves hardly a target right, nothing is in doubt. The strongest
     perturbation counts; where edges have types, with those of new edges under which it is the
     strongest (`edge_types`). The references are attacked in the same ways as the victim.
     Perturbations of the victim are not stored; the scores of the references are.
@@ -77,7 +77,7 @@ def white_box(
     adaptive = perturbations[0] if perturbations else None
     attempts = _attempts(trial, attacked, adaptive) | _attempts(trial, model, None, transferred)
     doubts: tuple[Finding, ...] = ()
-    if adaptive is None or attempts["adaptive"].right.any():  # else no attack can be stronger
+    if adaptive is None or not nearly_all_lost(left(trial, attempts["adaptive"].right)):
         doubts = gradient_doubts(trial, attacked, perturbations, transferred)
     grounds = Grounds(
         doubted=adaptive is None or bool(doubts),
