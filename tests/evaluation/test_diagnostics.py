@@ -87,7 +87,7 @@ SPENT = dict.fromkeys(
 
 @pytest.mark.parametrize(("attacked", "expected"), [(0.0, True), (0.01, True), (0.011, False)])
 def test_of_a_hundredth_nothing_can_take_clearly_more(attacked: float, expected: bool) -> None:
-    """That is what another perturbation has to take beyond the adaptive one to count as stronger."""
+    """As much another perturbation has to take beyond the adaptive one to count as stronger."""
     assert diagnostics.nearly_all_lost(attacked) is expected
 
 
