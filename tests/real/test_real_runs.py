@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-MODELS = ("GCN", "GIN")
+MODELS = ("GCN", "GraphSAGE")
 FOUR_FILES = "grb-format/planetoid-cora"
 CASES_A_MODEL = 2 * 6  # difficulties x attacks
 
