@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Protocol
@@ -15,6 +14,7 @@ from torch_geometric.data import Data
 from grb_check.errors import ModelError
 from grb_check.models.published import GraphSettings
 from grb_check.training.graph_unions import Graphs, graphs_of, mini_batches, parts_of
+from grb_check.training.module_state import kept_state
 from grb_check.training.nodes import TrainingRun, accuracy_and_loss
 
 
@@ -42,7 +42,8 @@ def classifier_fit(module: nn.Module, settings: GraphSettings) -> GraphFit:
         graphs = graphs_of(data)
         held_out = None if validation is None else graphs_of(validation, least=1)
         optimizer = torch.optim.Adam(module.parameters(), lr=settings.lr)
-        best_epoch, best, best_state = 0, (-math.inf, -math.inf), module.state_dict()
+        best_epoch, best = 0, (-math.inf, -math.inf)
+        put_back: Callable[[], None] | None = None
         for epoch in range(1, settings.epochs + 1):
             module.train()
             for part in mini_batches(graphs, settings.batch_size):
@@ -54,8 +55,9 @@ def classifier_fit(module: nn.Module, settings: GraphSettings) -> GraphFit:
             score = _score(module, graphs if held_out is None else held_out, settings)
             if score > best:
                 best_epoch, best = epoch, score
-                best_state = copy.deepcopy(module.state_dict())
-        module.load_state_dict(best_state)
+                put_back = kept_state(module)
+        if put_back is not None:
+            put_back()
         return TrainingRun(settings.epochs, best_epoch, best[0])
 
     return fit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from grb_check.datasets.dtypes import dtype_name
 from grb_check.datasets.recall import Recall, average_precision
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
+from grb_check.training.module_state import kept_state
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import DIVERGED, check_nothing_cached, check_output
@@ -247,7 +247,8 @@ def descend(
     if not parameters:
         raise _untrainable(adapter.name)
     optimizer = torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay)
-    best_epoch, best_score, best_state = 0, -math.inf, module.state_dict()
+    best_epoch, best_score = 0, -math.inf
+    put_back: Callable[[], None] | None = None
     lowest_loss, improved = math.inf, 0
     with isolated_randomness(seed):
         for epoch in range(1, settings.max_epochs + 1):
@@ -264,12 +265,13 @@ def descend(
             score, low = (-reached, reached) if measure is None else measure()
             if score > best_score:
                 best_epoch, best_score, improved = epoch, score, epoch
-                best_state = copy.deepcopy(module.state_dict())
+                put_back = kept_state(module)
             if low < lowest_loss:
                 lowest_loss, improved = low, epoch
             if epoch - improved >= settings.patience:
                 break
-    module.load_state_dict(best_state)
+    if put_back is not None:
+        put_back()
     return TrainingRun(epoch, best_epoch, best_score)
 
 
