@@ -185,7 +185,10 @@ def _as_perturbation(state: Injected, threat: Threat) -> Perturbation:
     return Perturbation(
         injected_x=state.features.cpu(),
         injected_edges=state.links,
-        notes=(*links_notes(threat), *notes_on(threat, state.question.threat)),
+        notes=(
+            *links_notes(threat),
+            *notes_on(threat, state.question.threat, state.links.shape[1]),
+        ),
     )
 
 

@@ -22,6 +22,7 @@ from grb_check.attacks.threat import Threat
 SHARES: Final = (0.5, 0.25, 0.125)  # of the links of each node, or of the nodes
 FEW: Final = tuple(Blend(share, scale) for share in (0.0, 0.4, 0.8) for scale in (1.0, 4.0, None))
 STEPS: Final = (0.6, 0.8, 1.25, 1.6)  # from the best number of links on, or of nodes
+ENOUGH: Final = 0.9  # of the links, of which nothing need be said
 
 
 def held_back(whole: Injected, probabilities: Tensor) -> Injected | None:
@@ -47,20 +48,23 @@ def held_back(whole: Injected, probabilities: Tensor) -> Injected | None:
     return _stronger(best, best.state.question, probabilities, BLENDS).state
 
 
-def notes_on(threat: Threat, used: Threat) -> tuple[str, ...]:
+def notes_on(threat: Threat, used: Threat, links: int) -> tuple[str, ...]:
     """Return a note if a search held back.
 
     Args:
         threat: with the whole budget.
         used: with that which was searched.
+        links: number that is left of it; nothing is said of a few that were dropped.
     """
-    nodes, links = used.injected_nodes, links_per_node(used)[0]
-    if (nodes, links) == (threat.injected_nodes, links_per_node(threat)[0]):
+    nodes, each = used.injected_nodes, links_per_node(used)[0]
+    if (nodes, each) != (threat.injected_nodes, links_per_node(threat)[0]):
+        return (
+            f"{HELD_BACK}: {nodes} of {threat.injected_nodes} nodes with {each} of "
+            f"{threat.edges_per_injected_node} links each",
+        )
+    if links >= ENOUGH * nodes * each:
         return ()
-    return (
-        f"{HELD_BACK}: {nodes} of {threat.injected_nodes} nodes with {links} of "
-        f"{threat.edges_per_injected_node} links each",
-    )
+    return (f"{HELD_BACK}: {links} of {nodes * each} links of injected nodes",)
 
 
 class _Part(NamedTuple):

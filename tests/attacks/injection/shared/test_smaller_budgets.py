@@ -1,0 +1,43 @@
+"""A note says how much of the budget was used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from grb_check.attacks.injection.shared.smaller_budgets import notes_on
+from grb_check.attacks.names import HELD_BACK
+from grb_check.attacks.threat import Threat
+
+THREAT = Threat(
+    scenario="injection",
+    targets=torch.arange(30),
+    injected_nodes=10,
+    edges_per_injected_node=20,
+    feature_range=(0.0, 1.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("used", "links", "expected"),
+    [
+        (THREAT, 200, ()),
+        (THREAT, 180, ()),
+        (THREAT, 179, (f"{HELD_BACK}: 179 of 200 links of injected nodes",)),
+        (
+            replace(THREAT, edges_per_injected_node=5),
+            50,
+            (f"{HELD_BACK}: 10 of 10 nodes with 5 of 20 links each",),
+        ),
+        (
+            replace(THREAT, injected_nodes=4),
+            80,
+            (f"{HELD_BACK}: 4 of 10 nodes with 20 of 20 links each",),
+        ),
+    ],
+)
+def test_what_is_held_back_is_said(used: Threat, links: int, expected: tuple[str, ...]) -> None:
+    """A tenth of the links may be dropped without one."""
+    assert notes_on(THREAT, used, links) == expected
