@@ -20,6 +20,7 @@ from grb_check.errors import ModelError
 from grb_check.user_code.calls import restored_after_forward, short_traceback
 from grb_check.victims.adjacency import adjacency_matrix
 from grb_check.victims.conventions import BY_KIND, FEATURES, Convention, Role
+from grb_check.victims.plain_calls import as_written
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.single_output import SingleOutput, kind_of_single, two_columns
 from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices
@@ -294,7 +295,8 @@ class Adapter:
 
     def _guarded(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         try:
-            with _uncompiled(), self.within(), restored_after_forward():
+            plain = as_written(training=self.module.training)
+            with plain, self.within(), restored_after_forward():
                 return function(*args, **kwargs)
         except ModelError:
             raise
@@ -305,15 +307,6 @@ class Adapter:
                 f"called as {self.convention} with {shapes}:\n{short_traceback(error)}"
                 f"{hint(self.module, error)}"
             ) from error
-
-
-def _uncompiled() -> AbstractContextManager[object]:
-    """Let compiled modules and functions run as they are written, in which attacks see the edges.
-
-    Their compiled backward passes also refuse to be run twice. Older torch has no such switch.
-    """
-    switch = getattr(torch.compiler, "set_stance", None)  # since 2.6
-    return nullcontext() if switch is None else switch("force_eager")
 
 
 def _has_on_topology(module: nn.Module) -> bool:

@@ -1,0 +1,83 @@
+"""What is computed again in a backward pass has gradients, and sees what attacks replace."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import CheckpointFunction, checkpoint
+from torch_geometric.nn import GCNConv
+
+from grb_check.gradients.victim import Victim
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.conventions import PLAIN
+from grb_check.victims.plain_calls import as_written
+
+EDGES = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+X = torch.randn((4, 3), generator=torch.Generator().manual_seed(0))
+
+
+class Checkpointed(nn.Module):
+    """Keeps nothing of its first layer, and counts the calls of it."""
+
+    def __init__(self, reentrant: bool | None) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = GCNConv(3, 8), GCNConv(8, 2)
+        self.reentrant, self.calls = reentrant, 0
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        def first(h: Tensor) -> Tensor:
+            self.calls += 1
+            return self.first(h, edge_index).relu()
+
+        kept = self.reentrant is None
+        h = first(x) if kept else checkpoint(first, x, use_reentrant=self.reentrant)
+        return self.last(h, edge_index)
+
+
+def victim(reentrant: bool | None) -> Victim:
+    module = Checkpointed(reentrant).eval().requires_grad_(False)
+    return Victim(Adapter(module, "model", PLAIN), 2)
+
+
+def by_features(model: Victim) -> Tensor:
+    x = X.clone().requires_grad_()
+    return torch.autograd.grad(model(x, EDGES).sum(), x)[0]
+
+
+def by_pairs(model: Victim) -> Tensor:
+    pairs = torch.tensor([[0, 0, 1], [1, 3, 2]])
+    logits_of = model.with_pairs(X, EDGES, pairs, torch.arange(4))
+    assert logits_of is not None
+    weights = torch.tensor([1.0, 0.0, 1.0], requires_grad=True)
+    return torch.autograd.grad(logits_of(weights)[:, 0].sum(), weights)[0]
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("gradient", [by_features, by_pairs])
+def test_gradients_are_those_of_the_same_model_that_keeps_all(gradient, reentrant: bool) -> None:
+    torch.testing.assert_close(gradient(victim(reentrant)), gradient(victim(None)))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_in_training_the_memory_is_saved(reentrant: bool) -> None:
+    """The first layer is computed again."""
+    module = Checkpointed(reentrant).train()
+    x = X.clone().requires_grad_()
+    Adapter(module, "model", PLAIN)(x, EDGES).sum().backward()
+    assert module.calls == 2
+    assert x.grad is not None
+
+
+def test_calls_inside_calls_leave_everything_as_it_was() -> None:
+    def apply() -> object:
+        return vars(CheckpointFunction).get("apply")
+
+    assert apply() is None
+    with as_written(training=False):
+        outer = apply()
+        with as_written(training=False):
+            assert apply() is not None
+        assert apply() is outer is not None
+    assert apply() is None
