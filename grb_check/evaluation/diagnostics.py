@@ -170,9 +170,9 @@ def kept_state(clean: float, attacked: float | None, again: float = 0.0) -> Find
     return None
 
 
-def nearly_all_lost(attacked: float) -> bool:
-    """Whether so little is left, a share of the targets, that nothing can be clearly stronger."""
-    return attacked <= DIAGNOSTICS[TRANSFER].limit
+def nearly_all_lost(right: Right) -> bool:
+    """Whether so few targets stay right, bool [t], that no perturbation can be clearly stronger."""
+    return int(right.sum()) <= DIAGNOSTICS[TRANSFER].limit * right.size
 
 
 def stronger(

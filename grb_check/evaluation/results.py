@@ -14,7 +14,7 @@ from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.metric import largest_class
 from grb_check.datasets.metric_names import ACCURACY
 from grb_check.evaluation.changes import edges_of_attacks
-from grb_check.evaluation.diagnostics import budget_unused, nearly_all_lost
+from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.rankings import rankings_of
 from grb_check.evaluation.shipped import shipped_references
 from grb_check.evaluation.store_keys import (
@@ -61,7 +61,7 @@ def measured(
     Returns:
         A result whose times are 0; the caller knows them.
     """
-    complete = exact or nearly_all_lost(victim_scores.attacked)  # more changes could do no more
+    complete = exact or not any(victim_scores.right_after)  # no more changes could do more
     budget = () if complete else _budget_finding(trial, perturbation)
     measurement = Measurement(
         seed=trial.seed,

@@ -56,9 +56,9 @@ def white_box(
     stronger result is its own. If there is no gradient, a search by queries takes the place of the
     attack; if the gradient is in doubt (`gradient_checks`), the same attack on a surrogate is
     stronger, from which the search then starts, too, or the model seems robust, the search is made
-    besides. Where the attack leaves hardly a target right, nothing is in doubt. The strongest
-    perturbation counts; where edges have types, with those of new edges under which it is the
-    strongest (`edge_types`). The references are attacked in the same ways as the victim.
+    besides. A gradient by which the attack leaves hardly a target right is not doubted. The
+    strongest perturbation counts; where edges have types, with those of new edges under which it is
+    the strongest (`edge_types`). The references are attacked in the same ways as the victim.
     Perturbations of the victim are not stored; the scores of the references are.
 
     Args:
@@ -77,7 +77,7 @@ def white_box(
     adaptive = perturbations[0] if perturbations else None
     attempts = _attempts(trial, attacked, adaptive) | _attempts(trial, model, None, transferred)
     doubts: tuple[Finding, ...] = ()
-    if adaptive is None or not nearly_all_lost(left(trial, attempts["adaptive"].right)):
+    if adaptive is None or not nearly_all_lost(attempts["adaptive"].right):
         doubts = gradient_doubts(trial, attacked, perturbations, transferred)
     grounds = Grounds(
         doubted=adaptive is None or bool(doubts),

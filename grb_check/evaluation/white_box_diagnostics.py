@@ -26,7 +26,7 @@ from grb_check.evaluation.gradient_checks import (
     wrong_gradients,
 )
 from grb_check.evaluation.perturbations import seed_of
-from grb_check.evaluation.scores import left, right_after, right_before
+from grb_check.evaluation.scores import right_after, right_before
 from grb_check.evaluation.trained_model import TrainedModel, predict
 from grb_check.evaluation.trial import Trial
 from grb_check.evaluation.unit_space import graph_in_units, model_in_units
@@ -117,7 +117,7 @@ def _beaten(
 ) -> Sequence[Finding | None]:
     """Findings that a perturbation made with less knowledge is clearly stronger."""
     result: list[Finding | None] = []
-    if diagnostics.nearly_all_lost(left(trial, attempt.right)):
+    if diagnostics.nearly_all_lost(attempt.right):
         return result
     if transferred is not None:
         result.append(

@@ -187,7 +187,8 @@ def _steps(
         rest = matrix.to(values.dtype) @ values
         rows, columns = active[number], active[number - 1]
         block = csr_block(matrix.to(values.dtype), rows, columns)
-        transposed = csr_block(matrix.to(values.dtype), columns, rows)
+        same = torch.equal(rows, columns)
+        transposed = block if same else csr_block(matrix.to(values.dtype), columns, rows)
         steps.append(_Step(block, transposed, rest[rows]))
         if number < len(stages):
             values = stage(rest)
@@ -232,6 +233,9 @@ def linked_logits(
     """
     num_nodes = x.shape[0]
     first, *others = model.stages()
+    if not others:  # nothing reaches another node
+        alone = first(x[targets])
+        return lambda features, weights: alone
     norm, hops = model.normalisation, len(others)
     ones = torch.ones(edge_index.shape[1], dtype=x.dtype, device=x.device)
     matrix = norm.unscaled.matrix(edge_index, num_nodes, ones)

@@ -6,41 +6,49 @@ import copy
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 
 def kept_state(module: nn.Module) -> Callable[[], None]:
-    """Return what puts a module's state back as it is now.
+    """Return what loads a module's state dict as it is now.
 
-    That is what its state dict is of: parameters, persistent buffers, and extra state. The state
-    dict itself cannot be loaded again where a part saves other names than it loads, as a linear
-    layer of PyG does whose weight has a parametrisation, such as a spectral norm.
+    If it cannot be loaded, parameters and buffers are filled: a part may save other names than it
+    loads, as a linear layer of PyG does whose weight has a parametrisation, such as a spectral
+    norm.
     """
-    parts = list(module.modules())
+    state = copy.deepcopy(module.state_dict())
     tensors = [
         (part, name, tensor.detach().clone())
-        for part in parts
-        for name, tensor in (
-            *part.named_parameters(recurse=False),
-            *part.named_buffers(recurse=False),
-        )
-        if name not in getattr(part, "_non_persistent_buffers_set", ())
-    ]
-    extra = [
-        (part, copy.deepcopy(part.get_extra_state()))
-        for part in parts
-        if type(part).get_extra_state is not nn.Module.get_extra_state
+        for part in module.modules()
+        for name, tensor in _own_tensors(part).items()
+        if not is_lazy(tensor)
     ]
 
     def put_back() -> None:
-        for part, name, kept in tensors:
-            tensor = getattr(part, name)
-            if tensor.shape == kept.shape:
-                with torch.no_grad():
-                    tensor.copy_(kept)
-            else:  # a buffer of another size, such as of as many rows as there are nodes
-                tensor.data = kept.clone()
-        for part, state in extra:
-            part.set_extra_state(copy.deepcopy(state))
+        try:
+            module.load_state_dict(state)
+        except RuntimeError:
+            for part, name, kept in tensors:
+                _fill(part, name, kept)
 
     return put_back
+
+
+def _own_tensors(part: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters and persistent buffers that are not of a part of it."""
+    parameters = part.named_parameters(recurse=False, remove_duplicate=False)
+    buffers = part.named_buffers(recurse=False, remove_duplicate=False)
+    passing = getattr(part, "_non_persistent_buffers_set", ())
+    return dict(parameters) | {name: buffer for name, buffer in buffers if name not in passing}
+
+
+def _fill(part: nn.Module, name: str, kept: Tensor) -> None:
+    tensor = getattr(part, name)
+    if tensor is None:
+        setattr(part, name, kept)
+    elif tensor.shape == kept.shape:
+        with torch.no_grad():
+            tensor.copy_(kept)
+    else:  # such as of as many rows as there are nodes
+        tensor.data = kept

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.utils import checkpoint
@@ -21,7 +22,7 @@ def as_written(*, training: bool) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(_uncompiled())
         if not training:
-            stack.enter_context(_keeping_activations())
+            stack.enter_context(_KEPT)
         yield
 
 
@@ -34,32 +35,48 @@ def _uncompiled() -> AbstractContextManager[object]:
     return nullcontext() if switch is None else switch("force_eager")
 
 
-@contextmanager
-def _keeping_activations() -> Iterator[None]:
-    """Let `torch.utils.checkpoint` call its function, and do nothing else.
+class _KeptActivations:
+    """Lets `torch.utils.checkpoint` call its function, and do nothing else.
 
     What it computes again in the backward pass has no gradient in the arguments of
-    `torch.autograd.grad`, or comes when layers are no longer replaced by attacks.
+    `torch.autograd.grad`, or comes when layers are no longer replaced by attacks. Contexts that a
+    user gives it are not entered. It holds for all threads from the first call to the end of the
+    last, which may not be the first that began.
     """
-    kind: Any = checkpoint.CheckpointFunction
-    module: Any = checkpoint
-    apply, generator = vars(kind).get("apply"), module._checkpoint_without_reentrant_generator
-    kind.apply = staticmethod(_called)
-    module._checkpoint_without_reentrant_generator = _nothing_around
-    try:
-        yield
-    finally:
-        if apply is None:  # it is inherited
-            del kind.apply
-        else:  # inside another call
-            kind.apply = apply
-        module._checkpoint_without_reentrant_generator = generator
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._generator: Any = None
+
+    def __enter__(self) -> None:
+        module: Any = checkpoint
+        with self._lock:
+            if not self._inside:
+                self._generator = module._checkpoint_without_reentrant_generator
+                module._checkpoint_without_reentrant_generator = _nothing_around
+                module.CheckpointFunction.apply = classmethod(_called)
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        module: Any = checkpoint
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                module._checkpoint_without_reentrant_generator = self._generator
+                del module.CheckpointFunction.apply  # the inherited one is there again
 
 
-def _called(function: Callable[..., Any], preserve_random_state: bool, *args: Any) -> Any:
-    return function(*args)
+def _called(kind: Any, *args: Any) -> Any:
+    if kind is not checkpoint.CheckpointFunction:  # another function, derived from it
+        return super(checkpoint.CheckpointFunction, kind).apply(*args)
+    function, _, *given = args  # and whether the random state is preserved
+    return function(*given)
 
 
 def _nothing_around(*args: Any, **kwargs: Any) -> Iterator[None]:
     """Yield once: the function is called then."""
     yield
+
+
+_KEPT: Final = _KeptActivations()

@@ -85,10 +85,13 @@ SPENT = dict.fromkeys(
 )
 
 
-@pytest.mark.parametrize(("attacked", "expected"), [(0.0, True), (0.01, True), (0.011, False)])
-def test_of_a_hundredth_nothing_can_take_clearly_more(attacked: float, expected: bool) -> None:
+@pytest.mark.parametrize(("right", "expected"), [(0, True), (2, True), (3, False)])
+def test_of_a_hundredth_nothing_can_take_clearly_more(right: int, expected: bool) -> None:
     """As much another perturbation has to take beyond the adaptive one to count as stronger."""
-    assert diagnostics.nearly_all_lost(attacked) is expected
+    left, nothing = np.arange(200) < right, np.zeros(200, dtype=bool)
+    finding = diagnostics.stronger(diagnostics.TRANSFER, left, nothing, "")
+    assert diagnostics.nearly_all_lost(left) is expected
+    assert (finding is None) is expected
 
 
 @pytest.mark.parametrize(

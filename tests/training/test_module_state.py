@@ -57,15 +57,23 @@ def test_a_state_dict_is_as_it_was(make: Any) -> None:
     assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
-def test_extra_state_and_buffers_of_another_size_are_put_back() -> None:
-    """What no state dict has stays as it is."""
+@pytest.mark.parametrize("resized", [True, False])
+def test_what_no_state_dict_has_stays_as_it_is(resized: bool) -> None:
+    """Extra state is put back, and buffers are of another size, too."""
     module = Counting()
     put_back = kept_state(module)
-    module.calls, module.rows, module.cache = 3, torch.ones(5), torch.ones(1)
+    module.calls, module.cache = 3, torch.ones(1)
+    module.rows = torch.ones(5 if resized else 2)
     put_back()
     assert module.calls == 0
     assert torch.equal(module.rows, torch.zeros(2))
     assert torch.equal(module.cache, torch.ones(1))
+
+
+def test_a_part_that_is_never_called_may_have_no_weights_yet() -> None:
+    module = nn.ModuleList([spectral().eval(), nn.LazyLinear(3)])
+    kept_state(module)()
+    assert isinstance(module[1].weight, nn.UninitializedParameter)
 
 
 def test_an_optimiser_goes_on_with_the_same_parameters() -> None:

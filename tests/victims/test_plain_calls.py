@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,6 +15,7 @@ from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import PLAIN
 from grb_check.victims.plain_calls import as_written
 
+GENERATOR = torch.utils.checkpoint._checkpoint_without_reentrant_generator
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 X = torch.randn((4, 3), generator=torch.Generator().manual_seed(0))
 
@@ -70,14 +73,26 @@ def test_in_training_the_memory_is_saved(reentrant: bool) -> None:
     assert x.grad is not None
 
 
-def test_calls_inside_calls_leave_everything_as_it_was() -> None:
-    def apply() -> object:
-        return vars(CheckpointFunction).get("apply")
+class Doubled(CheckpointFunction):
+    """Another function, which takes other arguments."""
 
-    assert apply() is None
-    with as_written(training=False):
-        outer = apply()
-        with as_written(training=False):
-            assert apply() is not None
-        assert apply() is outer is not None
-    assert apply() is None
+    @staticmethod
+    def forward(ctx: Any, factor: float, x: Tensor) -> Tensor:  # type: ignore[override]
+        return factor * x
+
+
+def test_calls_that_overlap_leave_everything_as_it_was() -> None:
+    """As those of two threads do, in any order; other functions stay as they are."""
+
+    def is_plain() -> bool:
+        return "apply" in vars(CheckpointFunction)
+
+    first, second = as_written(training=False), as_written(training=False)
+    first.__enter__()
+    second.__enter__()
+    assert torch.equal(Doubled.apply(2.0, X), 2 * X)
+    first.__exit__(None, None, None)
+    assert is_plain()
+    second.__exit__(None, None, None)
+    assert not is_plain()
+    assert torch.utils.checkpoint._checkpoint_without_reentrant_generator is GENERATOR

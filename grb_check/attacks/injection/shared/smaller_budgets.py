@@ -22,7 +22,7 @@ from grb_check.attacks.threat import Threat
 SHARES: Final = (0.5, 0.25, 0.125)  # of the links of each node, or of the nodes
 FEW: Final = tuple(Blend(share, scale) for share in (0.0, 0.4, 0.8) for scale in (1.0, 4.0, None))
 STEPS: Final = (0.6, 0.8, 1.25, 1.6)  # from the best number of links on, or of nodes
-ENOUGH: Final = 0.9  # of the links, of which nothing need be said
+ENOUGH: Final = 0.9  # of the links; of fewer `budget-unused` would be a finding
 
 
 def held_back(whole: Injected, probabilities: Tensor) -> Injected | None:
@@ -54,7 +54,7 @@ def notes_on(threat: Threat, used: Threat, links: int) -> tuple[str, ...]:
     Args:
         threat: with the whole budget.
         used: with that which was searched.
-        links: number that is left of it; nothing is said of a few that were dropped.
+        links: number that is left of it; nothing is said if few were dropped.
     """
     nodes, each = used.injected_nodes, links_per_node(used)[0]
     if (nodes, each) != (threat.injected_nodes, links_per_node(threat)[0]):
@@ -62,7 +62,8 @@ def notes_on(threat: Threat, used: Threat, links: int) -> tuple[str, ...]:
             f"{HELD_BACK}: {nodes} of {threat.injected_nodes} nodes with {each} of "
             f"{threat.edges_per_injected_node} links each",
         )
-    if links >= ENOUGH * nodes * each:
+    whole = threat.injected_nodes * threat.edges_per_injected_node
+    if links == nodes * each or links >= ENOUGH * whole:
         return ()
     return (f"{HELD_BACK}: {links} of {nodes * each} links of injected nodes",)
 

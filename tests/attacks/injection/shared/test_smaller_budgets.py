@@ -41,3 +41,10 @@ THREAT = Threat(
 def test_what_is_held_back_is_said(used: Threat, links: int, expected: tuple[str, ...]) -> None:
     """A tenth of the links may be dropped without one."""
     assert notes_on(THREAT, used, links) == expected
+
+
+def test_links_are_counted_beside_the_budget_not_beside_what_fits() -> None:
+    """Nodes have no two links to one target; where all that fit are there, nothing was dropped."""
+    threat = replace(THREAT, targets=torch.arange(17))
+    assert notes_on(threat, threat, 170) == ()
+    assert notes_on(threat, threat, 169) == (f"{HELD_BACK}: 169 of 170 links of injected nodes",)
