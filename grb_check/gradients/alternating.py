@@ -134,16 +134,16 @@ def injected_logits(
 
 
 def _active(
-    changed: Tensor, asked: Tensor, edge_index: Tensor, num_nodes: int, hops: int
+    changed: Tensor, requested: Tensor, edge_index: Tensor, num_nodes: int, hops: int
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Return R_l, bool [num_nodes], and A_l, int64 and ascending, for each l from 0 to `hops`.
 
     Args:
         changed: int64, the nodes whose rows differ before the first propagation.
-        asked: int64, the nodes whose rows are needed after the last.
+        requested: int64, the nodes whose rows are needed after the last.
     """
     reached = _hulls(changed, edge_index, num_nodes, hops)
-    needed = _hulls(asked, edge_index, num_nodes, hops)[::-1]
+    needed = _hulls(requested, edge_index, num_nodes, hops)[::-1]
     return reached, [(r & s).nonzero().squeeze(1) for r, s in zip(reached, needed, strict=True)]
 
 
@@ -234,41 +234,43 @@ def linked_logits(
     num_nodes = x.shape[0]
     first, *others = model.stages()
     if not others:  # nothing reaches another node
-        alone = first(x[targets])
-        return lambda features, weights: alone
+        unaffected = first(x[targets])
+        return lambda features, weights: unaffected
     norm, hops = model.normalisation, len(others)
     ones = torch.ones(edge_index.shape[1], dtype=x.dtype, device=x.device)
     matrix = norm.unscaled.matrix(edge_index, num_nodes, ones)
     degrees = torch.bincount(edge_index[0], minlength=num_nodes).to(x.dtype)
     scale = norm.scale(degrees)[:, None]
-    asked = torch.cat([targets, candidates])
-    reached, active = _active(candidates, asked, edge_index, num_nodes, hops)
+    requested = torch.cat([targets, candidates])
+    reached, active = _active(candidates, requested, edge_index, num_nodes, hops)
     with torch.no_grad():
         existing = first(x)
-        between = [partial(_between, scale, stage) for stage in others]
-        steps, last = _steps(matrix, scale * existing, between, 0, reached, active)
+        scaled_stages = [partial(_scaled_stage, scale, stage) for stage in others]
+        steps, last = _steps(matrix, scale * existing, scaled_stages, 0, reached, active)
         fixed = others[-1]((scale * last)[targets])
     start, scales = existing[active[0]], [scale[rows] for rows in active]
-    at = [torch.searchsorted(rows, candidates) for rows in active]
-    moved = torch.isin(targets, active[-1]).nonzero().squeeze(1)
-    of_moved = torch.searchsorted(active[-1], targets[moved])
+    positions = [torch.searchsorted(rows, candidates) for rows in active]
+    affected = torch.isin(targets, active[-1]).nonzero().squeeze(1)
+    affected_positions = torch.searchsorted(active[-1], targets[affected])
 
     def logits(features: Tensor, weights: Tensor) -> Tensor:
         changed = norm.scale(degrees[candidates] + weights.sum(0))[:, None]
         new_scale = norm.scale(weights.sum(1))[:, None]
         h, new = start, first(features)
         for number, stage in enumerate(others):
-            before, after = (scales[i].index_copy(0, at[i], changed) for i in (number, number + 1))
+            before, after = (
+                scales[i].index_copy(0, positions[i], changed) for i in (number, number + 1)
+            )
             h, new = before * h, new_scale * new
-            sums = _propagate(h, steps[number]).index_add(0, at[number + 1], weights.T @ new)
-            new = stage(new_scale * (norm.loop * new + weights @ h[at[number]]))
+            sums = _propagate(h, steps[number]).index_add(0, positions[number + 1], weights.T @ new)
+            new = stage(new_scale * (norm.loop * new + weights @ h[positions[number]]))
             h = stage(after * sums)
-        return fixed.to(h.dtype).index_copy(0, moved, h[of_moved])
+        return fixed.to(h.dtype).index_copy(0, affected, h[affected_positions])
 
     return logits
 
 
-def _between(scale: Tensor, stage: RowWise, sums: Tensor) -> Tensor:
+def _scaled_stage(scale: Tensor, stage: RowWise, sums: Tensor) -> Tensor:
     """Return S f_l(S o_l) of all rows."""
     return scale * stage(scale * sums)
 

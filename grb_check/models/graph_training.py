@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from grb_check.errors import ModelError
 from grb_check.models.published import GraphSettings
 from grb_check.training.graph_unions import Graphs, graphs_of, mini_batches, parts_of
-from grb_check.training.module_state import kept_state
+from grb_check.training.module_state import state_restorer
 from grb_check.training.nodes import TrainingRun, accuracy_and_loss
 
 
@@ -43,7 +43,7 @@ def classifier_fit(module: nn.Module, settings: GraphSettings) -> GraphFit:
         held_out = None if validation is None else graphs_of(validation, least=1)
         optimizer = torch.optim.Adam(module.parameters(), lr=settings.lr)
         best_epoch, best = 0, (-math.inf, -math.inf)
-        put_back: Callable[[], None] | None = None
+        restore: Callable[[], None] | None = None
         for epoch in range(1, settings.epochs + 1):
             module.train()
             for part in mini_batches(graphs, settings.batch_size):
@@ -55,9 +55,9 @@ def classifier_fit(module: nn.Module, settings: GraphSettings) -> GraphFit:
             score = _score(module, graphs if held_out is None else held_out, settings)
             if score > best:
                 best_epoch, best = epoch, score
-                put_back = kept_state(module)
-        if put_back is not None:
-            put_back()
+                restore = state_restorer(module)
+        if restore is not None:
+            restore()
         return TrainingRun(settings.epochs, best_epoch, best[0])
 
     return fit

@@ -1,4 +1,4 @@
-"""The state of a module that is being trained, to be put back."""
+"""Saving and restoring the state of a module that is being trained."""
 
 from __future__ import annotations
 
@@ -10,45 +10,44 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 
-def kept_state(module: nn.Module) -> Callable[[], None]:
-    """Return what loads a module's state dict as it is now.
+def state_restorer(module: nn.Module) -> Callable[[], None]:
+    """Return a function that restores the present state of a module.
 
-    If it cannot be loaded, parameters and buffers are filled: a part may save other names than it
-    loads, as a linear layer of PyG does whose weight has a parametrisation, such as a spectral
-    norm.
+    It loads the state dict. If that fails, it copies parameters and buffers instead: some modules
+    save other names than they load, such as PyG's linear layer with a spectral norm.
     """
-    state = copy.deepcopy(module.state_dict())
+    state_dict = copy.deepcopy(module.state_dict())
     tensors = [
         (part, name, tensor.detach().clone())
         for part in module.modules()
-        for name, tensor in _own_tensors(part).items()
+        for name, tensor in _direct_tensors(part).items()
         if not is_lazy(tensor)
     ]
 
-    def put_back() -> None:
+    def restore() -> None:
         try:
-            module.load_state_dict(state)
+            module.load_state_dict(state_dict)
         except RuntimeError:
-            for part, name, kept in tensors:
-                _fill(part, name, kept)
+            for part, name, saved in tensors:
+                _copy_into(part, name, saved)
 
-    return put_back
+    return restore
 
 
-def _own_tensors(part: nn.Module) -> dict[str, Tensor]:
-    """Return the parameters and persistent buffers that are not of a part of it."""
+def _direct_tensors(part: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters and persistent buffers of a module without those of its children."""
     parameters = part.named_parameters(recurse=False, remove_duplicate=False)
     buffers = part.named_buffers(recurse=False, remove_duplicate=False)
-    passing = getattr(part, "_non_persistent_buffers_set", ())
-    return dict(parameters) | {name: buffer for name, buffer in buffers if name not in passing}
+    transient = getattr(part, "_non_persistent_buffers_set", ())
+    return dict(parameters) | {name: buffer for name, buffer in buffers if name not in transient}
 
 
-def _fill(part: nn.Module, name: str, kept: Tensor) -> None:
+def _copy_into(part: nn.Module, name: str, saved: Tensor) -> None:
     tensor = getattr(part, name)
     if tensor is None:
-        setattr(part, name, kept)
-    elif tensor.shape == kept.shape:
+        setattr(part, name, saved)
+    elif tensor.shape == saved.shape:
         with torch.no_grad():
-            tensor.copy_(kept)
-    else:  # such as of as many rows as there are nodes
-        tensor.data = kept
+            tensor.copy_(saved)
+    else:  # for example, a buffer with one row per node
+        tensor.data = saved

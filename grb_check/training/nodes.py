@@ -17,7 +17,7 @@ from grb_check.datasets.dtypes import dtype_name
 from grb_check.datasets.recall import Recall, average_precision
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
-from grb_check.training.module_state import kept_state
+from grb_check.training.module_state import state_restorer
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import DIVERGED, check_nothing_cached, check_output
@@ -248,7 +248,7 @@ def descend(
         raise _untrainable(adapter.name)
     optimizer = torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay)
     best_epoch, best_score = 0, -math.inf
-    put_back: Callable[[], None] | None = None
+    restore: Callable[[], None] | None = None
     lowest_loss, improved = math.inf, 0
     with isolated_randomness(seed):
         for epoch in range(1, settings.max_epochs + 1):
@@ -265,13 +265,13 @@ def descend(
             score, low = (-reached, reached) if measure is None else measure()
             if score > best_score:
                 best_epoch, best_score, improved = epoch, score, epoch
-                put_back = kept_state(module)
+                restore = state_restorer(module)
             if low < lowest_loss:
                 lowest_loss, improved = low, epoch
             if epoch - improved >= settings.patience:
                 break
-    if put_back is not None:
-        put_back()
+    if restore is not None:
+        restore()
     return TrainingRun(epoch, best_epoch, best_score)
 
 

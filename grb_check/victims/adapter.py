@@ -20,7 +20,7 @@ from grb_check.errors import ModelError
 from grb_check.user_code.calls import restored_after_forward, short_traceback
 from grb_check.victims.adjacency import adjacency_matrix
 from grb_check.victims.conventions import BY_KIND, FEATURES, Convention, Role
-from grb_check.victims.plain_calls import as_written
+from grb_check.victims.plain_calls import plain_calls
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.single_output import SingleOutput, kind_of_single, two_columns
 from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices
@@ -295,7 +295,7 @@ class Adapter:
 
     def _guarded(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         try:
-            plain = as_written(training=self.module.training)
+            plain = plain_calls(training=self.module.training)
             with plain, self.within(), restored_after_forward():
                 return function(*args, **kwargs)
         except ModelError:

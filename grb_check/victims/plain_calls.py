@@ -1,4 +1,4 @@
-"""Calls of a module as it is written: not compiled, and with what its backward pass needs kept."""
+"""Calls of a module without compilation and without recomputation in the backward pass."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch.utils import checkpoint
 
 
 @contextmanager
-def as_written(*, training: bool) -> Iterator[None]:
-    """Make calls plain inside.
+def plain_calls(*, training: bool) -> Iterator[None]:
+    """Disable torch.compile and, in evaluation mode, `torch.utils.checkpoint`.
 
     Args:
-        training: whether the module is in training mode, in which memory may not be enough to keep
-            what it computes again.
+        training: whether the module is in training mode, in which checkpoints stay: without them
+            memory may not suffice.
     """
     with ExitStack() as stack:
         stack.enter_context(_uncompiled())
         if not training:
-            stack.enter_context(_KEPT)
+            stack.enter_context(_CHECKPOINT_BYPASS)
         yield
 
 
@@ -35,48 +35,49 @@ def _uncompiled() -> AbstractContextManager[object]:
     return nullcontext() if switch is None else switch("force_eager")
 
 
-class _KeptActivations:
-    """Lets `torch.utils.checkpoint` call its function, and do nothing else.
+class _CheckpointBypass:
+    """Context in which `torch.utils.checkpoint` only calls its function.
 
-    What it computes again in the backward pass has no gradient in the arguments of
-    `torch.autograd.grad`, or comes when layers are no longer replaced by attacks. Contexts that a
-    user gives it are not entered. It holds for all threads from the first call to the end of the
-    last, which may not be the first that began.
+    Recomputation fails under `torch.autograd.grad`, or happens after the layers that an attack
+    replaces have been restored. Contexts from the user's `context_fn` are not entered.
+
+    The functions of torch are replaced for all threads, so that overlapping calls are counted: the
+    first one replaces them, the last one restores them.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
+        self._active_calls = 0
         self._generator: Any = None
 
     def __enter__(self) -> None:
         module: Any = checkpoint
         with self._lock:
-            if not self._inside:
+            if not self._active_calls:
                 self._generator = module._checkpoint_without_reentrant_generator
-                module._checkpoint_without_reentrant_generator = _nothing_around
-                module.CheckpointFunction.apply = classmethod(_called)
-            self._inside += 1
+                module._checkpoint_without_reentrant_generator = _no_recomputation
+                module.CheckpointFunction.apply = classmethod(_direct_call)
+            self._active_calls += 1
 
     def __exit__(self, *error: object) -> None:
         module: Any = checkpoint
         with self._lock:
-            self._inside -= 1
-            if not self._inside:
+            self._active_calls -= 1
+            if not self._active_calls:
                 module._checkpoint_without_reentrant_generator = self._generator
-                del module.CheckpointFunction.apply  # the inherited one is there again
+                del module.CheckpointFunction.apply  # uncovers the inherited one
 
 
-def _called(kind: Any, *args: Any) -> Any:
-    if kind is not checkpoint.CheckpointFunction:  # another function, derived from it
-        return super(checkpoint.CheckpointFunction, kind).apply(*args)
-    function, _, *given = args  # and whether the random state is preserved
-    return function(*given)
+def _direct_call(cls: Any, *args: Any) -> Any:
+    if cls is not checkpoint.CheckpointFunction:  # a user's subclass takes other arguments
+        return super(checkpoint.CheckpointFunction, cls).apply(*args)
+    function, _preserve_rng_state, *inputs = args
+    return function(*inputs)
 
 
-def _nothing_around(*args: Any, **kwargs: Any) -> Iterator[None]:
-    """Yield once: the function is called then."""
+def _no_recomputation(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """Yield once, as torch's generator does before it calls the function."""
     yield
 
 
-_KEPT: Final = _KeptActivations()
+_CHECKPOINT_BYPASS: Final = _CheckpointBypass()

@@ -294,6 +294,16 @@ def test_weights_of_zero_and_one_give_the_gins_logits(
     _check_against_whole_of_links(_gin_of_links(relaxed[0].x.shape[1], hidden, eps), relaxed)
 
 
+def test_without_a_propagation_links_have_no_effect() -> None:
+    class RowWise(Declared):
+        def stages(self) -> list[Callable[[Tensor], Tensor]]:
+            return [self.linear]
+
+    model, x = RowWise().eval(), torch.randn(4, 4)
+    logits_of = linked_logits(model, x, EDGES, torch.tensor([1, 2]), torch.tensor([2, 3]))
+    assert torch.equal(logits_of(torch.randn(2, 4), torch.ones(2, 2)), model.linear(x[2:]))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [_gcn_of_links, _gin_of_links])
 @settings(deadline=None, max_examples=15)

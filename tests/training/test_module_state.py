@@ -1,4 +1,4 @@
-"""What is put back is what a state dict is of."""
+"""Restored modules have the state dict that was saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from grb_check.training.module_state import kept_state
+from grb_check.training.module_state import state_restorer
 
 
 class Counting(nn.Module):
@@ -47,11 +47,11 @@ def test_a_state_dict_is_as_it_was(make: Any) -> None:
     """Of PyG's linear layer with a spectral norm, too, whose state dict cannot be loaded."""
     module = make().eval()  # a spectral norm in training goes on with each look at the weight
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    put_back = kept_state(module)
+    restore = state_restorer(module)
     for _ in range(2):
         for tensor in (*module.parameters(), *module.buffers()):
             tensor.data = tensor.data + 1
-        put_back()
+        restore()
     after = module.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(value, after[name]) for name, value in before.items())
@@ -61,10 +61,10 @@ def test_a_state_dict_is_as_it_was(make: Any) -> None:
 def test_what_no_state_dict_has_stays_as_it_is(resized: bool) -> None:
     """Extra state is put back, and buffers are of another size, too."""
     module = Counting()
-    put_back = kept_state(module)
+    restore = state_restorer(module)
     module.calls, module.cache = 3, torch.ones(1)
     module.rows = torch.ones(5 if resized else 2)
-    put_back()
+    restore()
     assert module.calls == 0
     assert torch.equal(module.rows, torch.zeros(2))
     assert torch.equal(module.cache, torch.ones(1))
@@ -72,7 +72,7 @@ def test_what_no_state_dict_has_stays_as_it_is(resized: bool) -> None:
 
 def test_a_part_that_is_never_called_may_have_no_weights_yet() -> None:
     module = nn.ModuleList([spectral().eval(), nn.LazyLinear(3)])
-    kept_state(module)()
+    state_restorer(module)()
     assert isinstance(module[1].weight, nn.UninitializedParameter)
 
 
@@ -80,5 +80,5 @@ def test_an_optimiser_goes_on_with_the_same_parameters() -> None:
     """They are filled, not replaced."""
     module = nn.Linear(2, 2)
     parameters = list(module.parameters())
-    kept_state(module)()
+    state_restorer(module)()
     assert all(one is other for one, other in zip(module.parameters(), parameters, strict=True))

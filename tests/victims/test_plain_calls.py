@@ -1,4 +1,4 @@
-"""What is computed again in a backward pass has gradients, and sees what attacks replace."""
+"""Checkpointed modules have the gradients of the same modules without checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_geometric.nn import GCNConv
 from grb_check.gradients.victim import Victim
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import PLAIN
-from grb_check.victims.plain_calls import as_written
+from grb_check.victims.plain_calls import plain_calls
 
 GENERATOR = torch.utils.checkpoint._checkpoint_without_reentrant_generator
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
@@ -21,7 +21,7 @@ X = torch.randn((4, 3), generator=torch.Generator().manual_seed(0))
 
 
 class Checkpointed(nn.Module):
-    """Keeps nothing of its first layer, and counts the calls of it."""
+    """Recomputes its first layer unless `reentrant` is None, and counts the calls."""
 
     def __init__(self, reentrant: bool | None) -> None:
         super().__init__()
@@ -34,8 +34,8 @@ class Checkpointed(nn.Module):
             self.calls += 1
             return self.first(h, edge_index).relu()
 
-        kept = self.reentrant is None
-        h = first(x) if kept else checkpoint(first, x, use_reentrant=self.reentrant)
+        plain = self.reentrant is None
+        h = first(x) if plain else checkpoint(first, x, use_reentrant=self.reentrant)
         return self.last(h, edge_index)
 
 
@@ -87,7 +87,7 @@ def test_calls_that_overlap_leave_everything_as_it_was() -> None:
     def is_plain() -> bool:
         return "apply" in vars(CheckpointFunction)
 
-    first, second = as_written(training=False), as_written(training=False)
+    first, second = plain_calls(training=False), plain_calls(training=False)
     first.__enter__()
     second.__enter__()
     assert torch.equal(Doubled.apply(2.0, X), 2 * X)

@@ -56,16 +56,16 @@ def notes_on(threat: Threat, used: Threat, links: int) -> tuple[str, ...]:
         used: with that which was searched.
         links: number that is left of it; nothing is said if few were dropped.
     """
-    nodes, each = used.injected_nodes, links_per_node(used)[0]
-    if (nodes, each) != (threat.injected_nodes, links_per_node(threat)[0]):
+    nodes, per_node = used.injected_nodes, links_per_node(used)[0]
+    if (nodes, per_node) != (threat.injected_nodes, links_per_node(threat)[0]):
         return (
-            f"{HELD_BACK}: {nodes} of {threat.injected_nodes} nodes with {each} of "
+            f"{HELD_BACK}: {nodes} of {threat.injected_nodes} nodes with {per_node} of "
             f"{threat.edges_per_injected_node} links each",
         )
-    whole = threat.injected_nodes * threat.edges_per_injected_node
-    if links == nodes * each or links >= ENOUGH * whole:
+    budget = threat.injected_nodes * threat.edges_per_injected_node
+    if links == nodes * per_node or links >= ENOUGH * budget:
         return ()
-    return (f"{HELD_BACK}: {links} of {nodes * each} links of injected nodes",)
+    return (f"{HELD_BACK}: {links} of {nodes * per_node} links of injected nodes",)
 
 
 class _Part(NamedTuple):
