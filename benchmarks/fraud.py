@@ -137,8 +137,10 @@ def rows(graph: str, record: RunRecord) -> list[Row]:
             if "gang" not in outcome.case.attack:
                 row["ROC-AUC"] = _percent(outcome.mean_ranking(lambda made: made.roc_auc)[0])
                 row["clean"] = _percent(outcome.clean)
-            clean, left = _percent(outcome.clean), _percent(outcome.attacked)
-            row[_name(outcome)] = f"{clean} > {left}"
+            row[_name(outcome)] = _sides(outcome.clean, outcome.attacked)
+            others = outcome.mean_ranking(lambda made: made.other_recall)
+            if others:  # nodes of the class that are in no gang
+                row[f"others under {_name(outcome)}"] = _sides(*others)
         result.append(row)
     return result
 
@@ -146,6 +148,10 @@ def rows(graph: str, record: RunRecord) -> list[Row]:
 def _name(outcome: Outcome) -> str:
     case = outcome.case
     return case.attack if case.scenario == MODIFICATION else f"{case.scenario}/{case.attack}"
+
+
+def _sides(clean: float, attacked: float) -> str:
+    return f"{_percent(clean)} > {_percent(attacked)}"
 
 
 def _percent(share: float) -> float:

@@ -70,12 +70,14 @@ class Ranking:
         roc_auc: the probability that a node of the class has a higher score than another, equal
             ones counting half (area under the receiver operating characteristic).
         average_precision: the mean of the precisions at each of the nodes of the class.
-        false_alarms: share of the other nodes above the threshold.
+        false_alarms: share of the nodes of other classes above the threshold.
+        other_recall: share of the class's other test nodes above it; None if all are targets.
     """
 
     roc_auc: float
     average_precision: float
     false_alarms: float
+    other_recall: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +157,9 @@ class Measurement:
         perturbation: digest of the perturbation that was applied; empty if unknown.
         measured_before: whether all of this came from the store: an earlier run measured it.
         exact: of an attack that tries everything; the attacked accuracy is the proven share.
-        rankings: of a recall: of the targets among all other test nodes, on the clean graph, and on
-            the attacked one unless each target is attacked on its own; else empty.
+        rankings: of a recall: of the targets among the test nodes of other classes, on the clean
+            graph, and on the attacked one unless each target is attacked on its own; of gangs the
+            means of those of each, in a graph of its own. Else empty.
     """
 
     seed: int
@@ -277,10 +280,15 @@ class Outcome:
         """How many targets of equal weight have the variance of these."""
         return effective_number(self.targets, self.target_weights)
 
-    def mean_ranking(self, figure: Callable[[Ranking], float]) -> tuple[float, ...]:
-        """Return means over the repeats of a figure of a recall, see `Measurement.rankings`."""
+    def mean_ranking(self, figure: Callable[[Ranking], float | None]) -> tuple[float, ...]:
+        """Return means over the repeats of a figure of a recall, see `Measurement.rankings`.
+
+        Empty if there is none.
+        """
         sides = zip(*(repeat.rankings for repeat in self.repeats), strict=False)
-        return tuple(statistics.fmean(map(figure, side)) for side in sides)
+        figures = [[figure(ranking) for ranking in side] for side in sides]
+        known = [[value for value in side if value is not None] for side in figures]
+        return tuple(statistics.fmean(side) for side in known if side)
 
     @property
     def adaptive(self) -> bool:

@@ -17,6 +17,7 @@ from grb_check.cases.outcomes import Measurement, Method, Scores
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import count
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, no_effect
+from grb_check.evaluation.rankings import mean_rankings
 from grb_check.evaluation.results import measured
 from grb_check.evaluation.scores import Right, scores
 from grb_check.evaluation.trained_model import TrainedModel
@@ -61,7 +62,12 @@ def result_of_parts(
         left_by=_left_by(trial, measurements),
     )
     warnings = dict.fromkeys(text for part in results for text in part.warnings)
-    return replace(result, warnings=tuple(warnings))
+    rankings = mean_rankings([part.rankings for part in measurements])
+    return replace(
+        result,
+        measurement=replace(result.measurement, rankings=rankings),
+        warnings=tuple(warnings),
+    )
 
 
 def references_of_parts(trial: Trial, parts: Sequence[Mapping[str, Scores]]) -> dict[str, Scores]:

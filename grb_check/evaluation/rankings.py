@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -20,22 +23,32 @@ from grb_check.user_code.randomness import isolated_randomness
 def rankings_of(
     trial: Trial, model: TrainedModel, perturbation: Perturbation
 ) -> tuple[Ranking, ...]:
-    """Return the ranking on the clean and on the attacked graph, see `Measurement.rankings`."""
+    """Return the ranking on the clean and on the attacked graph, see `Measurement.rankings`.
+
+    None of a threat in parts, see `mean_rankings`.
+    """
     dataset = trial.harness.dataset
     if not isinstance(dataset, Dataset) or dataset.recall is None or dataset.others is None:
         return ()
-    graphs = [dataset.graph]
-    if not trial.threat.parts and not perturbation.flip_targets.numel():
-        graphs.append(apply(dataset.graph, perturbation))
-    targets, others = trial.threat.targets, dataset.others
-    if not others.numel():
+    if trial.threat.parts or not dataset.others.numel():
         return ()
+    graphs = [dataset.graph]
+    if not perturbation.flip_targets.numel():
+        graphs.append(apply(dataset.graph, perturbation))
+    targets, of_class = trial.threat.targets.cpu(), dataset.test["full"].cpu()
+    groups = targets, of_class[~torch.isin(of_class, targets)], dataset.others.cpu()
     scores = [_scores(model, graph, trial.seed, dataset.recall) for graph in graphs]
-    return tuple(ranking(score[targets.cpu()], score[others.cpu()]) for score in scores)
+    return tuple(ranking(*(score[nodes] for nodes in groups)) for score in scores)
 
 
-def ranking(targets: Tensor, others: Tensor) -> Ranking:
-    """Return the figures of scores float [t] and [o]; those above 0 are called positive."""
+def ranking(targets: Tensor, of_class: Tensor, others: Tensor) -> Ranking:
+    """Return the figures of scores; those above 0 are called positive.
+
+    Args:
+        targets: float [t].
+        of_class: float [p], of the other test nodes of the class.
+        others: float [o], of the test nodes of other classes.
+    """
     positive, negative = targets.double().numpy(), others.double().numpy()
     ordered = np.sort(negative)
     below, not_above = (np.searchsorted(ordered, positive, side) for side in ("left", "right"))
@@ -43,6 +56,22 @@ def ranking(targets: Tensor, others: Tensor) -> Ranking:
         roc_auc=float((below + not_above).mean()) / (2 * negative.size),
         average_precision=average_precision(positive, negative),
         false_alarms=float((negative > 0).mean()),
+        other_recall=float((of_class > 0).double().mean()) if of_class.numel() else None,
+    )
+
+
+def mean_rankings(parts: Sequence[tuple[Ranking, ...]]) -> tuple[Ranking, ...]:
+    """Return the means of the rankings of the parts of a threat, without and with the attack."""
+    return tuple(_mean(side) for side in zip(*parts, strict=False))
+
+
+def _mean(rankings: Sequence[Ranking]) -> Ranking:
+    others = [one.other_recall for one in rankings if one.other_recall is not None]
+    return Ranking(
+        roc_auc=fmean(one.roc_auc for one in rankings),
+        average_precision=fmean(one.average_precision for one in rankings),
+        false_alarms=fmean(one.false_alarms for one in rankings),
+        other_recall=fmean(others) if others else None,
     )
 
 

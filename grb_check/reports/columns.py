@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import Outcome, Ranking
 from grb_check.cases.verdicts import Comparison, ComparisonResult
 from grb_check.reports.case_line import Line
 from grb_check.reports.plain import columns
@@ -64,11 +64,15 @@ def _accuracy(line: Line) -> str:
     return f"{outcome.accuracy[1]:.1%}" if outcome and balanced else ""
 
 
-def _roc_auc(line: Line) -> str:
-    """The area under the curve of a recall, without and with the attack."""
-    outcome = line.row.outcome
-    sides = () if outcome is None else outcome.mean_ranking(lambda ranking: ranking.roc_auc)
-    return " > ".join(f"{100 * side:.1f}" for side in sides)
+def _ranking(figure: Callable[[Ranking], float | None]) -> Callable[[Line], str]:
+    """A figure of a recall in percent, without and with the attack."""
+
+    def cell(line: Line) -> str:
+        outcome = line.row.outcome
+        sides = () if outcome is None else outcome.mean_ranking(figure)
+        return " > ".join(f"{100 * side:.1f}" for side in sides)
+
+    return cell
 
 
 def _spread(line: Line) -> str:
@@ -153,9 +157,15 @@ COLUMNS: Final = (
     Column("accuracy", _accuracy, spare=1, legend="accuracy: under attack, of all targets alike"),
     Column(
         "ROC-AUC",
-        _roc_auc,
+        _ranking(lambda ranking: ranking.roc_auc),
         spare=1,
-        legend="ROC-AUC: without and with the attack, of the targets among all other test nodes",
+        legend="ROC-AUC: without and with the attack, of the targets among nodes of other classes",
+    ),
+    Column(
+        "others",
+        _ranking(lambda ranking: ranking.other_recall),
+        spare=1,
+        legend="others: share of the class's other test nodes that is found, likewise",
     ),
     Column("interval", _interval, terminal=False),
     Column("limit", _limit),

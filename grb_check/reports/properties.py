@@ -57,7 +57,7 @@ def case_properties(outcome: Outcome) -> list[Property]:
         clean, attacked = outcome.accuracy
         properties.append(("grb.plain_clean_accuracy", round(clean, 6)))
         properties.append(("grb.plain_attacked_accuracy", round(attacked, 6)))
-    for name in ("roc_auc", "average_precision", "false_alarms"):
+    for name in ("roc_auc", "average_precision", "false_alarms", "other_recall"):
         sides = outcome.mean_ranking(attrgetter(name))
         properties += [
             (f"grb.{when}_{name}", round(side, 6))

@@ -104,7 +104,7 @@ def test_recall_at_a_share_of_false_alarms_is_measured_and_compared(
         "--grb-dataset=fraud:found",
         "--grb-metric=recall@0.1",
         "--grb-difficulty=full",
-        "--grb-attack=injection/rnd,modification/dice",
+        "--grb-attack=injection/rnd,modification/dice,modification/dice+gang=5x2",
         "--grb-repeats=2",
         "--grb-max-drop=1",
         "--grb-json=run.json",
@@ -121,6 +121,11 @@ def test_recall_at_a_share_of_false_alarms_is_measured_and_compared(
     assert 0.5 < attacked["roc_auc"] <= clean["roc_auc"] + 0.1
     assert 0.2 < clean["average_precision"] <= 1
     assert 0 <= clean["false_alarms"] < 0.3
+    assert clean["other_recall"] is None
+    clean, attacked = cases[2]["outcome"]["repeats"][0]["rankings"]
+    assert 0 < clean["other_recall"] <= 1
+    assert abs(attacked["other_recall"] - clean["other_recall"]) < 0.2
+    assert 0 <= attacked["false_alarms"] < 0.3
     positives = cases[0]["outcome"]["targets"]
     assert 20 < positives < 60
     assert words in (project.path / "run.xml").read_text()
