@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import k_hop_subgraph
 
 from grb_check.attacks.names import GANG, MOST_GANGS, Gang
 from grb_check.attacks.scenarios import INJECTION
@@ -28,7 +29,8 @@ def threat_of_gangs(graph: Data, whole: Threat, gang: Gang, where: str) -> Threa
     Of modification, a member has at most `gang.edges` changed edges, each of which has a member as
     an end; an edge between two members counts at both; and members' own features may change. Of
     injection, there are as many new nodes as members, each with at most `gang.edges` edges, to
-    members or to one another. Targets that are in no gang are no targets of the threat.
+    members, to nodes within `gang.hops` of one, or to one another. Targets that are in no gang are
+    no targets of the threat.
 
     Args:
         graph: clean, N nodes.
@@ -43,7 +45,7 @@ def threat_of_gangs(graph: Data, whole: Threat, gang: Gang, where: str) -> Threa
     targets = whole.targets
     if targets.numel() < gang.size:
         raise UsageError(
-            f"{GANG}={gang.size}x{gang.edges}, but {where} has {count(targets.numel(), 'target')}; "
+            f"{GANG}={gang.text}, but {where} has {count(targets.numel(), 'target')}; "
             f"give a smaller gang"
         )
     of_gang = _injection if whole.scenario == INJECTION else _modification
@@ -82,8 +84,15 @@ def _injection(graph: Data, whole: Threat, members: Tensor, gang: Gang) -> Threa
         targets=members.to(whole.targets.device),
         injected_nodes=gang.size,
         edges_per_injected_node=gang.edges,
-        ends=members,
+        ends=_within(graph, members, gang.hops),
     )
+
+
+def _within(graph: Data, members: Tensor, hops: int) -> Tensor:
+    """Return the members, and the nodes that are at most so many hops from one, int64 [m]."""
+    reached = k_hop_subgraph(members, hops, graph.edge_index.cpu(), num_nodes=graph.num_nodes)[0]
+    others = reached[~torch.isin(reached, members)]
+    return torch.cat([members, others])
 
 
 def drawn_gangs(graph: Data, targets: Tensor, size: int) -> list[Tensor]:

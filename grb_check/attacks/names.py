@@ -42,6 +42,7 @@ GANG: Final = "gang"
 FLIPS_OF_MEMBER: Final = 3  # if a name gives none
 MOST_MEMBERS: Final = 1_000
 MOST_GANGS: Final = 5  # of a case: each is attacked on its own
+MOST_HOPS: Final = 3
 MOST_FLIPS: Final = 50  # for a target or a member, so that those of dense graphs take no days
 LOCAL_SHARE: Final = 0.5  # of LR-BCD (Gosch et al. 2023)
 OF_THE_HARNESS: Final = (GANG, LOCAL_BUDGET, BUDGET)
@@ -49,7 +50,7 @@ NOT_EXCHANGED: Final = "links were not exchanged"  # AGIA's note that it is weak
 HELD_BACK: Final = "less of the budget is stronger"  # a search's note that it used less
 
 # Part of a value, or the last part of a threshold's pattern.
-_GANG: Final = re.compile(r"([0-9]{1,5})(?:x([0-9]{1,5}))?")
+_GANG: Final = re.compile(r"([0-9]{1,5})(?:x([0-9]{1,5})(?:x([0-9]{1,5}))?)?")
 _WORD: Final = re.compile(r"[A-Za-z0-9._-]*\s*(=|$)")
 
 
@@ -59,10 +60,17 @@ class Gang(NamedTuple):
     Attributes:
         size: number of members; of new nodes, too, where an attack injects them.
         edges: most changed edges at each member, or most edges of each new node.
+        hops: new nodes may also be linked to nodes that are at most so many hops from a member.
     """
 
     size: int
     edges: int
+    hops: int = 0
+
+    @property
+    def text(self) -> str:
+        """As it is given."""
+        return "x".join(map(str, self if self.hops else self[:2]))
 
 
 def base_name(name: str) -> str:
@@ -91,10 +99,11 @@ def split_gang(name: str) -> tuple[str, Gang | None]:
     """Return a name without its gang, and the gang, None if the name has none.
 
     >>> split_gang("prbcd+gang=10+black-box")
-    ('prbcd+black-box', Gang(size=10, edges=3))
+    ('prbcd+black-box', Gang(size=10, edges=3, hops=0))
 
     Raises:
-        UsageError: the name has two gangs, or one that is not `SIZE` or `SIZExEDGES`.
+        UsageError: the name has two gangs, or one that is not `SIZE`, `SIZExEDGES` or
+            `SIZExEDGESxHOPS`.
     """
     plain, text = _split_modifier(name, GANG)
     return plain, None if text is None else _read_gang(text, base_name(name))
@@ -102,7 +111,7 @@ def split_gang(name: str) -> tuple[str, Gang | None]:
 
 def with_gang(name: str, gang: Gang | None) -> str:
     """Append that gang to a name without budgets; None leaves the name as it is."""
-    return name if gang is None else f"{name}+{GANG}={gang.size}x{gang.edges}"
+    return name if gang is None else f"{name}+{GANG}={gang.text}"
 
 
 def without_budgets(name: str) -> str:
@@ -268,14 +277,18 @@ def _split_modifier(name: str, word: str) -> tuple[str, str | None]:
 
 def _read_gang(text: str, base: str) -> Gang:
     match = _GANG.fullmatch(text.strip())
-    size, flips = (int(match[1]), int(match[2] or FLIPS_OF_MEMBER)) if match else (0, 0)
-    if not (1 <= size <= MOST_MEMBERS and 1 <= flips <= MOST_FLIPS):
+    size, edges, hops = match.groups() if match else ("0", None, None)
+    gang = Gang(int(size), int(edges or FLIPS_OF_MEMBER), int(hops or 0))
+    if not (
+        1 <= gang.size <= MOST_MEMBERS and 1 <= gang.edges <= MOST_FLIPS and gang.hops <= MOST_HOPS
+    ):
         raise UsageError(
             f"attack {base}: {GANG}={text} is no gang; give the number of its members, at most "
             f"{MOST_MEMBERS:,}, and the edges of each, at most {MOST_FLIPS}, as in "
-            f"{GANG}=10x{FLIPS_OF_MEMBER}"
+            f"{GANG}=10x{FLIPS_OF_MEMBER}; new nodes may be linked within some hops of a member, "
+            f"at most {MOST_HOPS}, as in {GANG}=10x{FLIPS_OF_MEMBER}x1"
         )
-    return Gang(size, flips)
+    return gang
 
 
 def _in_a_value(text: str) -> bool:

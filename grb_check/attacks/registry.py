@@ -46,7 +46,8 @@ class Row:
             strongest is `worst`, or `local`, if its threat bounds the changes for single nodes, or
             `poisoning`.
             `exact`: it tries everything, and proves what stays, of nodes and of graphs of a set.
-            `targeted`: each target is attacked on its own, within its own budget.
+            `targeted`: each target is attacked on its own, within its own budget; with `gangs`,
+            a gang together.
             `graphs`: it can attack each graph of a set within that graph's own budget, and the
             suite `graphs` runs it.
         adaptive: the suites that run its white-box form besides.
@@ -135,7 +136,7 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
         knows_model=True,
     ),
     (MODIFICATION, "nettack"): Row(f"{_MODIFICATION}.nettack:ModificationNettack", _TARGETED),
-    (MODIFICATION, "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),
+    (MODIFICATION, "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", (*_TARGETED, "gangs")),
     (MODIFICATION, "l1d-rnd"): Row(f"{_MODIFICATION}.l1d_rnd:ModificationL1dRnd", _TARGETED),
     (MODIFICATION, "any-flip"): Row(
         f"{_MODIFICATION}.any_flip:ModificationAnyFlip",
@@ -211,7 +212,8 @@ def name_at_local_budget(scenario: str, name: str, local_budget: float | None) -
 
 def is_targeted(scenario: str, name: str) -> bool:
     """Whether an attack, named with or without modifiers, attacks each target on its own."""
-    return source_of(scenario, name) in tagged("targeted")
+    alone = names.split_gang(name)[1] is None
+    return alone and source_of(scenario, name) in tagged("targeted")
 
 
 def flips_of(scenario: str, name: str) -> int | None:
@@ -333,10 +335,16 @@ def _check_gang(scenario: str, base: str, name: str) -> None:
     label, other = f"attack {scenario}/{base} takes no {names.GANG}=SIZE", _own_budget(name)
     if other is not None:
         raise UsageError(f"{label} beside {other}: each member has a budget; leave one out")
-    row = BUILT_IN.get((scenario, base))
+    gang, row = names.split_gang(name)[1], BUILT_IN.get((scenario, base))
+    if gang is not None and gang.hops and scenario == MODIFICATION:
+        raise UsageError(
+            f"attack {scenario}/{base} takes no hops, as in {names.GANG}={gang.text}: each changed "
+            f"edge has a member as one end and any node as the other; give "
+            f"{names.GANG}={gang.size}x{gang.edges}, or hops to attacks of {INJECTION}"
+        )
     if scenario not in (MODIFICATION, INJECTION) or base == names.WORST:
         reason = "because gangs attack after the training, each with one attack"
-    elif is_targeted(scenario, base):
+    elif is_targeted(scenario, base) and row is not None and "gangs" not in row.tags:
         reason = "because it attacks each target on its own"
     elif row is not None and row.local_budget is not None:
         reason = "because it has budgets for nodes"

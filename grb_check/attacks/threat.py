@@ -57,9 +57,8 @@ class Threat:
         node_budgets: int64 [number of graphs], injection: most nodes injected into each of them;
             their sum is `injected_nodes`. None if the targets are nodes.
         one_hot: whether each row of injected features must be 1 in one column and 0 in all others.
-        ends: int64 [m], nodes that the attacker owns: each changed edge has one of them, and each
-            edge of an injected node goes to one, or to another injected node. None if any edge may
-            change.
+        ends: int64 [m], distinct nodes: each changed edge has one of them, and each edge of an
+            injected node goes to one, or to another injected node. None if any edge may change.
         edge_types: number of types that a new edge may have, 0 .. edge_types - 1; 0 if an attack
             chooses no types.
         parts: threats that are carried out apart, each on a graph with its changes alone; their

@@ -9,10 +9,11 @@ import torch
 from alternating import gcn_of, victim_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quick_attacks import GLOBAL, INJECTION, quick
+from quick_attacks import GLOBAL, INJECTION, MODIFICATION, quick
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 from strategies import LinearModel, graphs
+from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.gangs import drawn_gangs, threat_of_gangs
@@ -107,12 +108,12 @@ def test_types_of_new_edges_stay_with_their_parts() -> None:
     assert_kept_apart(links, graph, accounts)
 
 
-GANG_ATTACKS = [name for name in GLOBAL if takes_gangs(name)]
+GANG_ATTACKS = [name for name in MODIFICATION if takes_gangs(name)]
 every_gang_attack = pytest.mark.parametrize("name", GANG_ATTACKS)
 
 
-def test_attacks_on_edges_of_all_targets_take_gangs() -> None:
-    assert set(GLOBAL) - set(GANG_ATTACKS) == {"lrbcd"}
+def test_attacks_on_edges_of_all_targets_take_gangs_and_sga() -> None:
+    assert {*GANG_ATTACKS} == {*GLOBAL, "sga"} - {"lrbcd"}
 
 
 @given(st.data(), st.integers(1, 4))
@@ -146,6 +147,24 @@ def test_a_gang_larger_than_the_targets_is_refused() -> None:
         threat_of_gangs(graph, on_edges(torch.arange(3)), Gang(5, 1), "here")
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("modification/rnd+gang=2x2x1", "takes no hops, as in gang=2x2x1"),
+        ("injection/rnd+gang=2x2x4", "within some hops of a member, at most 3"),
+        ("injection/rnd+gang=2x", "gang=2x is no gang"),
+    ],
+)
+def test_hops_are_of_new_accounts(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        canonical_name(*name.split("/"))
+
+
+def test_hops_of_none_are_left_out_of_a_name() -> None:
+    assert canonical_name("injection", "rnd+gang=2x2x0") == "rnd+gang=2x2"
+    assert canonical_name("injection", "rnd+gang=2x2x1") == "rnd+gang=2x2x1"
+
+
 @every_gang_attack
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=8)
@@ -170,15 +189,23 @@ def test_every_changed_edge_has_a_member_within_its_budget(name, data, seed) -> 
     assert_kept_apart(found, graph, threat)
 
 
+def within(graph: Data, nodes: Tensor, hops: int) -> Tensor:
+    reached = nodes
+    for _ in range(hops):
+        source, target = graph.edge_index
+        reached = torch.cat([reached, target[torch.isin(source, reached)]]).unique()
+    return reached
+
+
 @pytest.mark.parametrize("name", INJECTION)
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=8)
-def test_new_accounts_of_a_gang_know_its_members_alone(name, data, seed) -> None:
+def test_new_accounts_of_a_gang_know_who_is_near_its_members(name, data, seed) -> None:
     graph = data.draw(graphs())
     size = data.draw(st.integers(1, 3).filter(lambda size: size <= graph.num_nodes))
-    most = data.draw(st.integers(1, 3))
+    most, hops = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 2))
     everyone = torch.arange(graph.num_nodes)
-    threat = threat_of_gangs(graph, of_accounts(everyone), Gang(size, most), "here")
+    threat = threat_of_gangs(graph, of_accounts(everyone), Gang(size, most, hops), "here")
     assert threat.injected_nodes == size * len(threat.parts)
     model = alternating(graph.x.shape[1], int(graph.y.max()) + 1)
     found = []
@@ -188,14 +215,14 @@ def test_new_accounts_of_a_gang_know_its_members_alone(name, data, seed) -> None
         assert made.injected_x.shape[0] <= size
         first, second = made.injected_edges
         inner = second >= graph.num_nodes
-        assert torch.isin(second[~inner], part.targets).all()
+        assert torch.isin(second[~inner], within(graph, part.targets, hops)).all()
         ends = torch.cat([first, second[inner] - graph.num_nodes])
         assert (torch.bincount(ends, minlength=1) <= most).all()
         found.append(made)
     assert_kept_apart(found, graph, threat)
 
 
-@every_gang_attack
+@pytest.mark.parametrize("name", [name for name in GANG_ATTACKS if name in GLOBAL])
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=5)
 def test_with_every_node_owned_an_attack_is_the_plain_one(name, data, seed) -> None:

@@ -18,7 +18,12 @@ from grb_check.attacks.injection.shared.feature_search import (
 )
 from grb_check.attacks.injection.shared.harmony import homophily_of_weights
 from grb_check.attacks.injection.shared.linked_maps import MOST_PAIRS, LogitsOfLinks, maps_of_links
-from grb_check.attacks.injection.shared.links import defective_links, links_per_node, no_links
+from grb_check.attacks.injection.shared.links import (
+    candidates_of,
+    defective_links,
+    links_per_node,
+    no_links,
+)
 from grb_check.attacks.injection.shared.steps import adam_step, free_adam, sign_step, zero_start
 from grb_check.attacks.injection.shared.weak_targets import clean_probabilities
 from grb_check.attacks.objectives import objective_named
@@ -27,7 +32,7 @@ from grb_check.attacks.scenarios import INJECTION, Scenario
 from grb_check.attacks.setting_checks import check_at_least, check_positive
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat
 
-# From features [n, d] and weights of links [n, t] to the objective (a scalar).
+# From features [n, d] and weights of links [n, m] to the objective (a scalar).
 _Value = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -49,6 +54,9 @@ class InjectionAgia:
        arXiv:1308.3432); Adam moves scores and features. The best links found are kept.
     3. Features again by sign steps, for these links. Unless the objective is then above that of the
        first part, the result of the first part is returned.
+
+    The new accounts of a gang may have links to other nodes than targets (`Threat.ends`): links
+    start at targets, and are exchanged with all that are allowed.
 
     The sequential variants of the paper (SeqGIA) correspond to TDGIA's rounds and are not repeated
     here: all nodes are in the graph from the start and move together.
@@ -134,7 +142,7 @@ class InjectionAgia:
     def _value(self, graph: Data, threat: Threat, linked: Sequence[LogitsOfLinks]) -> _Value:
         """Return the objective as a function of features and weights."""
         labels, objective = graph.y[threat.targets], objective_named(self.objective)
-        homophily = homophily_of_weights(graph, threat.targets) if self.harmony else None
+        homophily = homophily_of_weights(graph, candidates_of(threat)) if self.harmony else None
 
         def value(features: Tensor, weights: Tensor) -> Tensor:
             values = [objective(logits_of(features, weights), labels) for logits_of in linked]
@@ -196,16 +204,16 @@ class InjectionAgia:
 def _first_scores(
     links: Tensor, threat: Threat, features: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Return scores float [n, t]: 0.5 for each link, plus up to 0.1 at random to order the rest."""
-    targets = threat.targets.cpu()
-    noise = torch.rand((features.shape[0], targets.numel()), generator=generator) / 10
-    ascending = targets.argsort()
-    positions = ascending[torch.searchsorted(targets[ascending], links[1])]
+    """Return scores float [n, m]: 0.5 for each link, plus up to 0.1 at random to order the rest."""
+    candidates = candidates_of(threat).cpu()
+    noise = torch.rand((features.shape[0], candidates.numel()), generator=generator) / 10
+    ascending = candidates.argsort()
+    positions = ascending[torch.searchsorted(candidates[ascending], links[1])]
     noise[links[0], positions] += 0.5
     return noise.to(features)
 
 
 def _as_links(chosen: Tensor, threat: Threat) -> Tensor:
-    """Return `injected_edges` for indices [n, k] into the targets."""
+    """Return `injected_edges` for indices [n, k] into `candidates_of`."""
     from_new = torch.arange(chosen.shape[0]).repeat_interleave(chosen.shape[1])
-    return torch.stack([from_new, threat.targets[chosen.flatten()].cpu()])
+    return torch.stack([from_new, candidates_of(threat)[chosen.flatten()].cpu()])

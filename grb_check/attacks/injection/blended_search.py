@@ -40,6 +40,7 @@ from grb_check.attacks.injection.shared.injected_nodes import (
     strongest,
 )
 from grb_check.attacks.injection.shared.kept_rows import Kept, ways_to_keep
+from grb_check.attacks.injection.shared.linked_maps import among_targets
 from grb_check.attacks.injection.shared.links import links_notes, links_per_node
 from grb_check.attacks.injection.shared.moved_links import moved_links
 from grb_check.attacks.injection.shared.smaller_budgets import held_back, notes_on
@@ -297,18 +298,19 @@ def _direction(question: InjectionQuestion, guide: NodesInGraph, features: Tenso
 
 
 def exchanged_links(state: Injected, pace: Pace = SHORT) -> Injected:
-    """Return the state with the links and features that AGIA finds from there, ascended.
+    """Return the state with the links to targets and features that AGIA finds, ascended.
 
-    The same state if no target is right, or if there is no gradient in weights of links.
+    The same state if no target is right, if there is no gradient in weights of links, or if some
+    are links to other nodes than targets.
     """
     question, start = state.question, (state.links, state.features)
     graph, threat = question.graph, question.threat
-    if not state.share_right:
+    if not state.share_right or bool((state.ends >= state.margins.numel()).any()):
         return state
+    linked = among_targets(question.linked_guide, threat)
+    threat = threat if threat.ends is None else replace(threat, ends=threat.targets)
     try:
-        exchanged = pace.exchange.exchanged(
-            graph, threat, question.linked_guide, *start, torch.Generator()
-        )
+        exchanged = pace.exchange.exchanged(graph, threat, linked, *start, torch.Generator())
     except GradientError:  # with links of weight 0 to all targets there may be none
         return state
     if isinstance(exchanged, str):

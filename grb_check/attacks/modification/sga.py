@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.shared.linear_surrogate import LinearSurrogate, fitted
+from grb_check.attacks.modification.shared.edge_set import edge_set
+from grb_check.attacks.modification.shared.gang_room import GangRoom
+from grb_check.attacks.modification.shared.linear_surrogate import (
+    LinearSurrogate,
+    fitted,
+    on_edges,
+)
 from grb_check.attacks.modification.shared.removable import (
     Neighbours,
     neighbours_in,
@@ -21,7 +27,17 @@ from grb_check.attacks.modification.shared.removable import (
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.scenarios import MODIFICATION, Scenario
 from grb_check.attacks.setting_checks import check_positive
-from grb_check.attacks.threat import Knowledge, Perturbation, Threat, joined
+from grb_check.attacks.threat import (
+    Knowledge,
+    Perturbation,
+    Threat,
+    apply,
+    changes_used,
+    joined,
+)
+
+# From pairs int64 [2, m], and which of them are flipped, to which may be flipped, bool [m].
+Allowed: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +57,9 @@ class ModificationSga:
     of the clean graph, so that the gradient in the subgraph is exact.
 
     Differences from the paper (our choices): the surrogate is fitted to the labels that the attack
-    is shown (`linear_surrogate`); the attack stops when no flip has a gain.
+    is shown (`linear_surrogate`); the attack stops when no flip has a gain. The members of a gang
+    are attacked one after another, each on the graph with the flips for those before it, by pairs
+    that have a member as an end.
 
     Args:
         temperature: epsilon. (the authors' code: 5)
@@ -67,20 +85,42 @@ class ModificationSga:
         generator: torch.Generator,
     ) -> Perturbation:
         """Flip edges around each target; the model is known through its labels only."""
+        graph = on_cpu(graph)
+        if threat.ends is not None:
+            return self._together(graph, threat, generator)
         budgets = threat.budgets_of_targets().tolist()
         if not sum(budgets):
             return Perturbation()
-        graph = on_cpu(graph)
         surrogate, neighbours = fitted(graph, generator), neighbours_in(graph)
         parts = [
-            self._flips(target, budget, graph.y, surrogate, neighbours)
+            self._flips(target, budget, graph.y, surrogate, neighbours, _any_pair)
             for target, budget in zip(threat.targets.tolist(), budgets, strict=True)
         ]
         used = sum(part.added_edges.shape[1] + part.removed_edges.shape[1] for part in parts)
-        return joined(parts, shortfall(used, sum(budgets), "no other flip raises the objective"))
+        return joined(parts, _unused(used, sum(budgets)))
+
+    def _together(self, graph: Data, threat: Threat, generator: torch.Generator) -> Perturbation:
+        """Attack the members of a gang one after another, on one graph."""
+        room = GangRoom.of(graph, threat)
+        surrogate, y, changed = fitted(graph, generator), graph.y, graph
+        for member in threat.targets.tolist():
+            budget = int(room.left[member])
+            now = on_edges(surrogate, changed), neighbours_in(changed)
+            part = self._flips(member, budget, y, *now, room.allows)
+            room.spend(part)
+            changed = apply(changed, part)
+        result = edge_set(graph).perturbation(room.flips)
+        used = changes_used(threat, result)
+        return replace(result, notes=_unused(used, threat.edge_budget))
 
     def _flips(
-        self, target: int, budget: int, y: Tensor, surrogate: LinearSurrogate, near: Neighbours
+        self,
+        target: int,
+        budget: int,
+        y: Tensor,
+        surrogate: LinearSurrogate,
+        near: Neighbours,
+        allowed: Allowed,
     ) -> Perturbation:
         if surrogate.logits.shape[1] < 2 or not budget:
             return Perturbation()
@@ -106,11 +146,20 @@ class ModificationSga:
         best = candidates[gains.topk(min(budget, candidates.numel())).indices]
         part = _Subgraph(target, ego, best, surrogate, near)
         for _ in range(budget):
-            gains = part.gains(loss).masked_fill(~part.may_flip(isolate=self.isolate), -torch.inf)
+            may_flip = part.may_flip(isolate=self.isolate) & allowed(part.pairs, part.flipped)
+            gains = part.gains(loss).masked_fill(~may_flip, -torch.inf)
             if not gains.numel() or not float(gains.max()) > 0:
                 break
             part.flip(int(gains.argmax()))
         return part.perturbation()
+
+
+def _any_pair(pairs: Tensor, flipped: Tensor) -> Tensor:
+    return torch.ones_like(flipped)
+
+
+def _unused(used: int, budget: int) -> tuple[str, ...]:
+    return shortfall(used, budget, "no other flip raises the objective")
 
 
 def _ego(target: int, neighbours: Neighbours) -> Tensor:
@@ -132,6 +181,7 @@ class _Subgraph:
         neighbours: in the clean graph.
 
     Attributes:
+        flipped: bool [m], pairs that are.
         link_start: place of the first candidate's pair; pairs before it are the edges among `ego`
             and candidates.
     """
@@ -158,7 +208,7 @@ class _Subgraph:
         self.link_start = edges.shape[1]
         self._nodes, self._pairs = nodes, torch.cat([edges, links], dim=1)
         self._is_edge = torch.arange(self._pairs.shape[1], device=nodes.device) < self.link_start
-        self._flipped = torch.zeros_like(self._is_edge)
+        self.flipped = torch.zeros_like(self._is_edge)
         self._scores = surrogate.scores[nodes]
         # What the other nodes and edges contribute, which do not change.
         self._degrees = surrogate.degrees[nodes]
@@ -167,9 +217,15 @@ class _Subgraph:
         self._received = surrogate.received[nodes] - inner
         self._outside = self._degrees - torch.bincount(edges.flatten(), minlength=nodes.numel())
 
+    @property
+    def pairs(self) -> Tensor:
+        """Node ids of all pairs, int64 [2, m], first < second."""
+        pairs: Tensor = self._nodes[self._pairs]
+        return pairs
+
     def gains(self, loss: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the first-order gain of the loss by the flip of each pair, [m]."""
-        weights = (self._is_edge != self._flipped).to(self._scores).requires_grad_()
+        weights = (self._is_edge != self.flipped).to(self._scores).requires_grad_()
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(loss(self._logits(weights)), weights)
         return torch.where(weights.detach() > 0, -gradient, gradient)
@@ -188,20 +244,20 @@ class _Subgraph:
     def may_flip(self, *, isolate: bool) -> Tensor:
         """Return which pairs may be flipped, bool [m]; each once."""
         if isolate:
-            return ~self._flipped
-        weights = (self._is_edge != self._flipped).to(self._outside)
+            return ~self.flipped
+        weights = (self._is_edge != self.flipped).to(self._outside)
         degrees = self._outside.index_add(0, self._pairs.flatten(), weights.repeat(2))
         last = (degrees < 3)[self._pairs].any(0)  # degrees count a loop
-        return ~self._flipped & ~(self._is_edge & last)
+        return ~self.flipped & ~(self._is_edge & last)
 
     def flip(self, pair: int) -> None:
         """Flip the pair at this place."""
-        self._flipped[pair] = True
+        self.flipped[pair] = True
 
     def perturbation(self) -> Perturbation:
         """Return the flips that were made."""
-        pairs = self._nodes[self._pairs]
-        added, removed = self._flipped & ~self._is_edge, self._flipped & self._is_edge
+        pairs = self.pairs
+        added, removed = self.flipped & ~self._is_edge, self.flipped & self._is_edge
         return Perturbation(
             added_edges=pairs[:, added].cpu(), removed_edges=pairs[:, removed].cpu()
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gang_around_hub import found, hub_graph, hub_model, hub_threat
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from searched_injections import (
@@ -248,3 +249,14 @@ def test_a_model_that_is_its_own_guide_is_prepared_once() -> None:
     model = Counting(DATASET.num_features, DATASET.num_classes, weight=means_of_classes())
     search_kept(question(model))
     assert len(prepared) == len(ways_to_keep(DATASET.graph.x, THREAT))
+
+
+@pytest.mark.parametrize(("hops", "left"), [(0, 5), (1, 0), (2, 0)])
+@pytest.mark.parametrize("by_answers", [False, True])
+def test_links_go_to_a_node_that_all_members_know_where_hops_allow_it(
+    hops: int, left: int, by_answers: bool
+) -> None:
+    asked = InjectionQuestion(hub_graph(), hub_threat(hops), hub_model(), hub_model())
+    made = search_injections(asked, by_answers=by_answers)
+    verify(made, asked.graph, asked.threat)
+    assert found(made) == left

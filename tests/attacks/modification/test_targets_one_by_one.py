@@ -10,15 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graph_of, graphs, undirected
 
+from grb_check.attacks.gangs import threat_of_gangs
 from grb_check.attacks.modification.l1d_rnd import ModificationL1dRnd
 from grb_check.attacks.modification.nettack import LIMIT, DegreeTest, ModificationNettack, _Attacked
 from grb_check.attacks.modification.sga import ModificationSga, _ego, _Subgraph
-from grb_check.attacks.modification.shared.linear_surrogate import LinearSurrogate
+from grb_check.attacks.modification.shared.linear_surrogate import LinearSurrogate, on_edges
 from grb_check.attacks.modification.shared.removable import neighbours_in
+from grb_check.attacks.names import Gang
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.referee import verify
-from grb_check.attacks.threat import Perturbation, Threat, apply
+from grb_check.attacks.threat import Perturbation, Threat, apply, changes_used
 
 few = settings(deadline=None, max_examples=60)
 
@@ -138,6 +140,29 @@ def test_a_target_is_linked_to_the_other_class(attack) -> None:
         assert added.shape[1]
         assert (added == target).any(0).all()
         assert ((added[0] < 10) != (added[1] < 10)).all()
+
+
+@given(scored(), st.data())
+@few
+def test_a_surrogate_on_other_edges_is_one_computed_anew(case, data) -> None:
+    graph, scores, target, _ = case
+    others = st.sampled_from([node for node in range(graph.num_nodes) if node != target])
+    changed = flipped(graph, target, data.draw(st.lists(others, unique=True, max_size=4)))
+    moved, new = on_edges(surrogate_of(graph, scores), changed), surrogate_of(changed, scores)
+    for name in ("degrees", "received", "logits"):
+        torch.testing.assert_close(getattr(moved, name).double(), getattr(new, name))
+
+
+def test_members_of_a_gang_are_attacked_on_one_graph() -> None:
+    """SGA links each to the other class; an edge between two of them counts at both."""
+    whole = Threat(scenario="modification", targets=torch.tensor([3, 4, 14, 15]))
+    gang = threat_of_gangs(STARS, whole, Gang(4, 2), "here").parts[0]
+    made = ModificationSga().perturb(STARS, gang, lambda *_: None, generator())  # type: ignore[arg-type]
+    added = made.added_edges
+    assert not made.removed_edges.shape[1]
+    assert torch.isin(gang.targets, added).all()
+    assert ((added[0] < 10) != (added[1] < 10)).all()
+    assert changes_used(gang, made) == 8
 
 
 def test_no_flip_takes_the_last_edge_of_a_node() -> None:

@@ -8,10 +8,12 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from grb_check.attacks.injection.shared.feature_search import NodesInGraph, nodes_in_graph
 from grb_check.attacks.injection.shared.linked_maps import LogitsOfLinks, maps_of_links
+from grb_check.attacks.injection.shared.links import candidates_of
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.threat import Perturbation, Threat, apply
@@ -60,7 +62,7 @@ class LinkedNodes:
 
     Attributes:
         question: whose nodes they are.
-        links: `injected_edges` int64 [2, e], to targets only.
+        links: `injected_edges` int64 [2, e], to targets, or others of `candidates_of`.
     """
 
     question: InjectionQuestion
@@ -73,10 +75,10 @@ class LinkedNodes:
 
     @cached_property
     def ends(self) -> Tensor:
-        """The position of each link's target among the targets, int64 [e]."""
-        graph, targets = self.question.graph, self.question.threat.targets
+        """The position of each link's end among `candidates_of`, targets first, int64 [e]."""
+        graph, candidates = self.question.graph, candidates_of(self.question.threat)
         position = torch.zeros(graph.num_nodes, dtype=torch.int64)
-        position[targets.cpu()] = torch.arange(targets.numel())
+        position[candidates.cpu()] = torch.arange(candidates.numel())
         return position[self.links[1]].to(graph.x.device)
 
     @cached_property
@@ -110,7 +112,7 @@ class LinkedNodes:
         question, targets = self.question, self.question.threat.targets
         linked = question.linked_model
         if not isinstance(linked, str):
-            weights = features.new_zeros((self.count, targets.numel()))
+            weights = features.new_zeros((self.count, candidates_of(question.threat).numel()))
             weights[self.links[0].to(weights.device), self.ends] = 1.0
             return [logits_of(features, weights) for logits_of in linked]
         injected = Perturbation(injected_x=features, injected_edges=self.links)
@@ -157,7 +159,7 @@ class Injected:
 
     @property
     def ends(self) -> Tensor:
-        """The position of each link's target among the targets, int64 [e]."""
+        """See `LinkedNodes.ends`."""
         return self.nodes.ends
 
     @property
@@ -172,17 +174,22 @@ class Injected:
 
     def of_nodes(self) -> Tensor:
         """Return the sum of the margins of each injected node's targets, float [n]."""
-        return self.nodes.sums(self.margins[self.ends])
+        return self.nodes.sums(self.at_ends(self.margins, 0.0))
+
+    def at_ends(self, values: Tensor, other: float) -> Tensor:
+        """Return each link's value [e], of those of targets [t], and for all other ends another."""
+        others = candidates_of(self.question.threat).numel() - values.numel()
+        return F.pad(values, (0, others), value=other)[self.ends.to(values.device)]
 
 
 def as_injected(question: InjectionQuestion, perturbation: Perturbation) -> Injected | None:
     """Return the nodes of a perturbation with the model's answer.
 
-    Its budget is what they use. None if they are linked to other nodes than targets, which these
+    Its budget is what they use. None if they are linked to others than `candidates_of`, which these
     searches do not move.
     """
-    links, targets = perturbation.injected_edges, question.threat.targets.cpu()
-    if not links.shape[1] or not bool(torch.isin(links[1], targets).all()):
+    links, candidates = perturbation.injected_edges, candidates_of(question.threat).cpu()
+    if not links.shape[1] or not bool(torch.isin(links[1], candidates).all()):
         return None
     nodes, links_each = perturbation.injected_x.shape[0], int(torch.bincount(links[0]).max())
     threat = question.threat

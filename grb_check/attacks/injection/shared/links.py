@@ -71,6 +71,17 @@ class Sites:
         )
 
 
+def candidates_of(threat: Threat) -> Tensor:
+    """Return the existing nodes that links may move to, int64 [m]: the targets, in their order.
+
+    Of a gang, also the other nodes that its new accounts may be linked to, after the targets.
+    """
+    if threat.ends is None:
+        return threat.targets
+    ends = threat.ends.to(threat.targets.device)
+    return torch.cat([threat.targets, ends[~torch.isin(ends, threat.targets)]])
+
+
 def sites_of(threat: Threat) -> Sites:
     """Return the sites of a threat of injection. Graphs that are no targets, or empty, get none."""
     links_each = threat.edges_per_injected_node

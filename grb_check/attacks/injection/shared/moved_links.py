@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -10,6 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from grb_check.attacks.injection.shared.injected_nodes import Injected, LinkedNodes, strongest
+from grb_check.attacks.injection.shared.links import candidates_of
+from grb_check.attacks.injection.shared.nearby_links import nearby_links
 from grb_check.attacks.injection.shared.weak_targets import label_groups
 from grb_check.attacks.objectives import margins_of
 
@@ -18,18 +21,20 @@ GATHERED: Final = (0.4, 0.2, 0.07)  # shares of the links of right targets
 
 
 def moved_links(state: Injected) -> Injected:
-    """Return the state with some links moved, or without them: the strongest of three.
+    """Return the state with some links moved, or without them: the strongest of these.
 
     * A lost target needs one link. The others are spare, and go to targets that are still right:
       the largest share of them (`MOVED`) that is a gain, else the smallest, because the ascent that
       follows may make it one.
     * Such a share is dropped: a model may damp senders of many links.
     * Links of right targets that are far from lost gather at right targets that are nearly lost.
+    * Links go to other nodes than targets, where the threat allows it, see `nearby_links`.
     """
     spare = _spare(state)
     moved = _first_gain(state, spare, _sent_to_right)
     dropped = _first_gain(state, spare, _without)
-    better = [changed for changed in (dropped, _gathered(state)) if changed.value > state.value]
+    others = dropped, _gathered(state), *nearby_links(state)
+    better = [changed for changed in others if changed.value > state.value]
     return strongest((moved, *better))
 
 
@@ -48,8 +53,9 @@ def _first_gain(
 def _gathered(state: Injected) -> Injected:
     """The strongest of the state and those with links of the clearest right targets at others."""
     margins, ends = _margins(state), state.ends.cpu()
-    at_right = (margins[ends] <= 0).nonzero().squeeze(1)
-    order = at_right[margins[ends[at_right]].argsort(stable=True)]
+    at_ends = state.at_ends(margins, math.nan)
+    at_right = (at_ends <= 0).nonzero().squeeze(1)
+    order = at_right[at_ends[at_right].argsort(stable=True)]
     tried = [state]
     for share in GATHERED:
         given = order[: int(share * order.numel())]
@@ -83,10 +89,10 @@ def _without(state: Injected, spare: Tensor) -> Tensor:
 
 def _spare(state: Injected) -> Tensor:
     """Return the links int64 [s] that lost targets do not need, of the clearest ones first."""
-    margins, ends = state.margins.cpu(), state.ends.cpu()
-    order = margins[ends].argsort(descending=True, stable=True)
-    order = order[margins[ends[order]] > 0]
-    at = ends[order]
+    at_ends = state.at_ends(state.margins.cpu(), math.nan)
+    order = at_ends.argsort(descending=True, stable=True)
+    order = order[at_ends[order] > 0]
+    at = state.ends.cpu()[order]
     by_target = at.argsort(stable=True)
     first = torch.ones_like(at, dtype=torch.bool)
     first[by_target[1:]] = at[by_target[1:]] != at[by_target[:-1]]
@@ -119,28 +125,30 @@ def _sent(state: Injected, some: Tensor, receivers: Tensor) -> Tensor:
         targets = targets[groups[targets].argsort(stable=True)]
         rank = torch.arange(links.numel())
         ends[links] = targets[rank * targets.numel() // max(links.numel(), 1)]
-    ends = _without_repeats(state.links[0], state.ends.cpu(), ends, receivers.numel())
-    return torch.stack([state.links[0], state.question.threat.targets.cpu()[ends]])
+    candidates = candidates_of(state.question.threat).cpu()
+    ends = _without_repeats(state.links[0], state.ends.cpu(), ends, candidates.numel())
+    return torch.stack([state.links[0], candidates[ends]])
 
 
 def _made_for(state: Injected, labels: Tensor) -> Tensor:
     """Return for each link the most common label among the targets of its injected node."""
-    new = state.links[0]
-    classes = F.one_hot(labels[state.ends.cpu()], int(labels.max()) + 1)
+    new, ends = state.links[0], state.ends.cpu()
+    at_target = ends < labels.numel()
+    classes = F.one_hot(labels[ends[at_target]], int(labels.max()) + 1)
     counts = torch.zeros((state.features.shape[0], classes.shape[1]), dtype=torch.int64)
-    return counts.index_add(0, new, classes).argmax(1)[new]
+    return counts.index_add(0, new[at_target], classes).argmax(1)[new]
 
 
-def _without_repeats(new: Tensor, before: Tensor, ends: Tensor, targets: int) -> Tensor:
+def _without_repeats(new: Tensor, before: Tensor, ends: Tensor, candidates: int) -> Tensor:
     """Return the ends int64 [e] of links, of which no injected node has one twice.
 
     Args:
         new: int64 [e], the injected nodes.
         before: int64 [e], ends without repeats, to none of which a link has moved.
         ends: int64 [e], with some of them moved.
-        targets: number of targets.
+        candidates: number of nodes that ends are among.
     """
-    codes = new * targets + ends
+    codes = new * candidates + ends
     order = torch.cat(
         [(ends == before).nonzero().squeeze(1), (ends != before).nonzero().squeeze(1)]
     )

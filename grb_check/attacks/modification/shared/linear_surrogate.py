@@ -8,7 +8,7 @@ GCN of two layers out; `Simplifying Graph Convolutional Networks <https://arxiv.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -28,7 +28,7 @@ SPREAD: Final = 0.01  # standard deviation of the initial weights
 
 @dataclass(frozen=True, eq=False)
 class LinearSurrogate:
-    """The surrogate on the clean graph of N nodes.
+    """The surrogate on a graph of N nodes.
 
     Attributes:
         weight: W, float [d, c].
@@ -74,6 +74,20 @@ def fitted(graph: Data, generator: torch.Generator, *, decay: float = DECAY) -> 
     scores = x @ weight
     received = _sums(scores * degrees.rsqrt()[:, None], graph.edge_index)
     return LinearSurrogate(weight, scores, degrees, received, hidden @ weight)
+
+
+def on_edges(surrogate: LinearSurrogate, graph: Data) -> LinearSurrogate:
+    """Return the surrogate of the same W and features on the edges of another graph."""
+    scores = surrogate.scores
+    degrees = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes).to(scores) + 1
+    received = _sums(scores * degrees.rsqrt()[:, None], graph.edge_index)
+    shares = _sums(received / degrees[:, None], graph.edge_index)
+    return replace(
+        surrogate,
+        degrees=degrees,
+        received=received,
+        logits=degrees.rsqrt()[:, None] * shares,
+    )
 
 
 def _smoothed_twice(graph: Data) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from searched_injections import DATASET, THREAT, class_model, question
+from searched_injections import DATASET, TARGETS, THREAT, class_model, question
 
 from grb_check.attacks.injection.shared.injected_nodes import (
     LinkedNodes,
@@ -77,3 +77,27 @@ def test_the_last_choice_goes_by_targets_left() -> None:
     ]
     assert strongest(of_margins) is of_margins[0]
     assert fewest_right(of_margins) is of_margins[2]
+
+
+def test_links_to_others_than_targets_are_asked_and_counted_at_no_target() -> None:
+    """After the targets come the other nodes that a gang's accounts may be linked to."""
+    members = TARGETS[:8]
+    everyone = torch.arange(DATASET.num_nodes)
+    other = everyone[~torch.isin(everyone, members)]
+    ends = torch.cat([other[:5], members])
+    threat = replace(THREAT, targets=members, ends=ends)
+    links, _ = random_links(threat, torch.Generator().manual_seed(0))
+    links[1, ::3] = other[0]
+    links = links.unique(dim=1)
+    nodes = LinkedNodes(question(class_model(), threat), links)
+    assert torch.equal(torch.cat([members, other[:5]])[nodes.ends], links[1])
+    often, once = nodes.asked(features(0)), nodes.asked_once(features(0))
+    torch.testing.assert_close(often.logits, once.logits)
+    of_targets = torch.isin(links[1], members)
+    sums = torch.zeros(THREAT.injected_nodes).index_add(
+        0, links[0, of_targets], often.margins[nodes.ends[of_targets]]
+    )
+    torch.testing.assert_close(often.of_nodes(), sums)
+    given = Perturbation(injected_x=features(0), injected_edges=links)
+    verify(given, DATASET.graph, threat)
+    assert as_injected(nodes.question, given) is not None
