@@ -52,6 +52,7 @@ _OF_GANGS: Final = (
     (MODIFICATION, "camouflage"),
     (MODIFICATION, "prbcd+black-box"),
     (MODIFICATION, "prbcd"),
+    (MODIFICATION, "sga"),
 )
 FOR_GRAPHS: Final = "graphs"  # the default if only sets of graphs are named
 
