@@ -233,7 +233,9 @@ class _InjectedGraph:
         module = self.adapter.module
         try:
             with torch.no_grad(), isolated_randomness(0):
-                clean, calls = recorded_calls(module, lambda: self.replay.forward(self.start))
+                clean, calls = recorded_calls(
+                    module, lambda: self.replay.forward(self.start), self.start.shape[0]
+                )
         except (ModelError, RuntimeError):
             return None
         if clean.shape[:1] != self.start.shape[:1]:

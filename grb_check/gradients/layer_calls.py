@@ -54,13 +54,16 @@ def layers_of(module: nn.Module) -> list[MessagePassing]:
 
 
 def recorded_calls(
-    module: nn.Module, forward: Callable[[], Tensor]
+    module: nn.Module, forward: Callable[[], Tensor], num_nodes: int
 ) -> tuple[Tensor, Sequence[LayerCall]]:
     """Return the output of a module and the calls of its layers.
 
-    There are no calls if one is not understood, or if a layer propagates more or less than once.
+    There are no calls if one is not understood, if a layer propagates more or less than once, or if
+    it is called on other nodes than the graph's, as after pooling.
     """
     output, calls, versions = _recorded(module, forward, lambda x: x)
+    if any(call.x.shape[0] != num_nodes for call in calls):
+        return output, []
     if [call.x._version for call in calls] != versions:  # the module changes them in place
         output, calls, _ = _recorded(module, forward, torch.clone)
     return output, calls

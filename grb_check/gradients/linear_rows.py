@@ -68,7 +68,7 @@ def linear_rows(
         return None
     with torch.no_grad(), isolated_randomness(0):
         part = _propagation(adapter.module, lambda: replay.forward(start))
-        if part is None:
+        if part is None or part.call.x.shape[0] != start.shape[0]:  # such as of pooled nodes
             return None
         with adapter.within():
             response = _response(part.call, injected, targets)

@@ -153,7 +153,8 @@ class RowTrials:
         forward = self._adapter.with_graph(edge_index, size, {})
         self._replay = Replay(keeping_state(module, forward), self._trusted)
         with torch.no_grad(), isolated_randomness(0):
-            output, self._calls = recorded_calls(module, partial(self._replay.forward, self._x))
+            called = partial(self._replay.forward, self._x)
+            output, self._calls = recorded_calls(module, called, size)
         if not self._calls or any(_has_more(call, edge_index) for call in self._calls):
             raise UnknownReachError(
                 f"model {self._adapter.name}: its layers are called in a way that is not understood"

@@ -23,7 +23,8 @@ from torch_geometric.nn import (
     SAGEConv,
     TransformerConv,
 )
-from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
+from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE, GraphUNet
+from torch_geometric.utils import subgraph
 
 from grb_check.gradients import injected_rows, layer_calls
 from grb_check.gradients.injected_rows import RowForm, injected_row_logits, linked_row_logits
@@ -99,6 +100,30 @@ class Weighted(nn.Module):
         weights = 1 / (1 + degrees[edge_index[0]].to(x.dtype))
         h = self.one(x, edge_index, edge_weight=weights)
         return self.two(h.relu(), edge_index, weights)
+
+
+class Pooled(nn.Module):
+    """Propagates on the nodes of the highest scores alone, without the edges of others.
+
+    Args:
+        propagation: of rows of width 8, on the pooled nodes.
+        around: whether a layer on all nodes comes first.
+    """
+
+    def __init__(self, propagation: nn.Module, *, around: bool) -> None:
+        super().__init__()
+        self.first = GCNConv(WIDTH, 8) if around else None
+        self.linear = nn.Linear(WIDTH, 8)
+        self.propagation = propagation
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Return logits float [num_nodes, 3]."""
+        h = self.linear(x) if self.first is None else self.first(x, edge_index)
+        kept = h[:, 0].topk(h.shape[0] // 3).indices
+        inner, _ = subgraph(kept, edge_index, relabel_nodes=True, num_nodes=h.shape[0])
+        pooled = self.propagation(h[kept], inner)
+        return self.last(h.index_add(0, kept.sort().values, pooled))
 
 
 def check_against_whole(module: nn.Module, graph: Attacked, seed: int) -> None:
@@ -430,3 +455,24 @@ def test_other_layers_have_no_weights_of_links_here(layer: str) -> None:
     adapter = adapter_of(Around(OTHERS[layer], "plain"))
     x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
     assert linked_row_logits(adapter, x, edge_index, count, targets, targets) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GraphUNet(WIDTH, 8, 3, depth=2),
+        lambda: Pooled(GCNConv(8, 8), around=True),
+        lambda: Pooled(GCNConv(8, 8), around=False),
+        lambda: Pooled(APPNP(4, 0.1), around=False),
+    ],
+    ids=["unet", "layer", "only", "propagation"],
+)
+def test_layers_on_pooled_nodes_have_no_rows_of_the_graph(make: Callable[[], nn.Module]) -> None:
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community()
+    adapter, x = adapter_of(make()), torch.randn(num_nodes, WIDTH, dtype=torch.float64)
+    logits_of = injected_row_logits(adapter, x, edge_index, count, targets, RowForm())
+    if logits_of is not None:
+        injected = torch.randn(count, WIDTH, dtype=torch.float64)
+        expected = adapter(torch.cat([x, injected]), edge_index)[targets]
+        torch.testing.assert_close(logits_of(injected), expected)
