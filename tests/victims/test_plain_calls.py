@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointFunction, checkpoint
 from torch_geometric.nn import GCNConv
+from torch_geometric.nn.models import GroupAddRev
+from torch_geometric.nn.models.rev_gnn import InvertibleFunction
 
 from grb_check.gradients.victim import Victim
 from grb_check.victims.adapter import Adapter
@@ -73,6 +75,32 @@ def test_in_training_the_memory_is_saved(reentrant: bool) -> None:
     assert x.grad is not None
 
 
+class Reversible(nn.Module):
+    """Two groups of columns, of which each changes by the other; frees what it is given."""
+
+    def __init__(self, *, disable: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = GCNConv(3, 8), GCNConv(8, 2)
+        self.block = GroupAddRev(GCNConv(4, 4), num_groups=2, disable=disable)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.block(self.first(x, edge_index), edge_index)
+        return self.last(h, edge_index)
+
+
+def reversible(*, disable: bool) -> Victim:
+    module = Reversible(disable=disable).eval().requires_grad_(False)
+    return Victim(Adapter(module, "model", PLAIN), 2)
+
+
+@pytest.mark.parametrize("gradient", [by_features, by_pairs])
+def test_reversible_modules_have_the_gradients_of_those_that_keep_all(gradient) -> None:
+    expected = gradient(reversible(disable=True))
+    assert expected.any()
+    torch.testing.assert_close(gradient(reversible(disable=False)), expected)
+
+
 class Doubled(CheckpointFunction):
     """Another function, which takes other arguments."""
 
@@ -85,6 +113,7 @@ def test_calls_that_overlap_leave_everything_as_it_was() -> None:
     """As those of two threads do, in any order; other functions stay as they are."""
 
     def is_plain() -> bool:
+        assert ("apply" in vars(CheckpointFunction)) == ("apply" in vars(InvertibleFunction))
         return "apply" in vars(CheckpointFunction)
 
     first, second = plain_calls(training=False), plain_calls(training=False)
