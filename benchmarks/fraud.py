@@ -139,7 +139,7 @@ def rows(graph: str, record: RunRecord) -> list[Row]:
                 row["clean"] = _percent(outcome.clean)
             row[_name(outcome)] = _sides(outcome.clean, outcome.attacked)
             others = outcome.mean_ranking(lambda made: made.other_recall)
-            if others:  # nodes of the class that are in no gang
+            if len(others) == 2:  # nodes of the class that are in no gang
                 row[f"others under {_name(outcome)}"] = _sides(*others)
         result.append(row)
     return result

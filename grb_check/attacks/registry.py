@@ -336,18 +336,19 @@ def _check_gang(scenario: str, base: str, name: str) -> None:
     if other is not None:
         raise UsageError(f"{label} beside {other}: each member has a budget; leave one out")
     gang, row = names.split_gang(name)[1], BUILT_IN.get((scenario, base))
-    if gang is not None and gang.hops and scenario == MODIFICATION:
-        raise UsageError(
-            f"attack {scenario}/{base} takes no hops, as in {names.GANG}={gang.text}: each changed "
-            f"edge has a member as one end and any node as the other; give "
-            f"{names.GANG}={gang.size}x{gang.edges}, or hops to attacks of {INJECTION}"
-        )
     if scenario not in (MODIFICATION, INJECTION) or base == names.WORST:
         reason = "because gangs attack after the training, each with one attack"
     elif is_targeted(scenario, base) and row is not None and "gangs" not in row.tags:
         reason = "because it attacks each target on its own"
     elif row is not None and row.local_budget is not None:
         reason = "because it has budgets for nodes"
+    elif gang is not None and gang.hops and scenario == MODIFICATION:
+        plain = f"{names.GANG}={gang.size}x{gang.edges}"
+        raise UsageError(
+            f"attack {scenario}/{base} takes no hops, as in {names.GANG}={gang.text}: each changed "
+            f"edge has a member as one end and any node as the other; give {plain}, or hops to "
+            f"attacks of {INJECTION}"
+        )
     else:
         return
     raise UsageError(

@@ -165,7 +165,7 @@ COLUMNS: Final = (
         "others",
         _ranking(lambda ranking: ranking.other_recall),
         spare=1,
-        legend="others: share of the class's other test nodes that is found, likewise",
+        legend="others: share of the class's other test nodes that is found, without and with it",
     ),
     Column("interval", _interval, terminal=False),
     Column("limit", _limit),

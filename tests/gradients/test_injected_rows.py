@@ -467,12 +467,15 @@ def test_other_layers_have_no_weights_of_links_here(layer: str) -> None:
     ],
     ids=["unet", "layer", "only", "propagation"],
 )
-def test_layers_on_pooled_nodes_have_no_rows_of_the_graph(make: Callable[[], nn.Module]) -> None:
+def test_layers_on_pooled_nodes_are_not_taken_for_rows_of_the_graph(
+    make: Callable[[], nn.Module],
+) -> None:
     torch.manual_seed(0)
     num_nodes, count, edge_index, targets = community()
     adapter, x = adapter_of(make()), torch.randn(num_nodes, WIDTH, dtype=torch.float64)
+    assert linked_row_logits(adapter, x, edge_index, count, torch.arange(9), targets) is None
     logits_of = injected_row_logits(adapter, x, edge_index, count, targets, RowForm())
-    if logits_of is not None:
-        injected = torch.randn(count, WIDTH, dtype=torch.float64)
-        expected = adapter(torch.cat([x, injected]), edge_index)[targets]
-        torch.testing.assert_close(logits_of(injected), expected)
+    assert logits_of is not None
+    injected = torch.randn(count, WIDTH, dtype=torch.float64)
+    expected = adapter(torch.cat([x, injected]), edge_index)[targets]
+    torch.testing.assert_close(logits_of(injected), expected)

@@ -65,8 +65,8 @@ class InjectionAgia:
         exchanges: maximum number of steps of the second part. (our choice)
         link_step: of Adam, for the scores, which start between 0 and 0.6. (our choice)
         feature_step: of Adam, for the features during the exchange. (our choice)
-        most_pairs: with more pairs of injected nodes and targets than this the links stay as in the
-            first part, with a note; likewise if the model takes no weights of edges, see
+        most_pairs: with more pairs of injected nodes and nodes to link to than this the links stay
+            as in the first part, with a note; likewise if the model takes no weights of edges, see
             `DifferentiableModel.with_links`. (our choice: 16 MB a matrix)
         step_size: of the sign steps (GRB, Table 12, for its attacks).
         iterations: maximum number of sign steps, before and after the exchange.

@@ -40,7 +40,6 @@ from grb_check.attacks.injection.shared.injected_nodes import (
     strongest,
 )
 from grb_check.attacks.injection.shared.kept_rows import Kept, ways_to_keep
-from grb_check.attacks.injection.shared.linked_maps import among_targets
 from grb_check.attacks.injection.shared.links import links_notes, links_per_node
 from grb_check.attacks.injection.shared.moved_links import moved_links
 from grb_check.attacks.injection.shared.smaller_budgets import held_back, notes_on
@@ -169,7 +168,7 @@ def improve_injections(
         starts: perturbations within the threat, as `search_injections` returns them.
 
     Returns:
-        None if none of them is linked to targets alone.
+        None if each of them is linked to some node that links may not move to.
     """
     given = [state for start in starts if (state := as_injected(question, start)) is not None]
     if not given:
@@ -307,7 +306,7 @@ def exchanged_links(state: Injected, pace: Pace = SHORT) -> Injected:
     graph, threat = question.graph, question.threat
     if not state.share_right or bool((state.ends >= state.margins.numel()).any()):
         return state
-    linked = among_targets(question.linked_guide, threat)
+    linked = question.guide_at_targets
     threat = threat if threat.ends is None else replace(threat, ends=threat.targets)
     try:
         exchanged = pace.exchange.exchanged(graph, threat, linked, *start, torch.Generator())

@@ -142,7 +142,9 @@ class ModificationSga:
         linkable[near.of(target)] = linkable[target] = False
         candidates = linkable.nonzero().squeeze(1)
         widest = _Subgraph(target, ego, candidates, surrogate, near)
-        gains = widest.gains(loss)[widest.link_start :]
+        open_links = allowed(widest.pairs, widest.flipped)[widest.link_start :]
+        gains = widest.gains(loss)[widest.link_start :][open_links]
+        candidates = candidates[open_links]
         best = candidates[gains.topk(min(budget, candidates.numel())).indices]
         part = _Subgraph(target, ego, best, surrogate, near)
         for _ in range(budget):

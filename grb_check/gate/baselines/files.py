@@ -215,7 +215,7 @@ def entry_of(outcome: Outcome) -> BaselineCase:
 
 
 def _areas(outcome: Outcome) -> tuple[tuple[float, float], ...]:
-    # Where each target or gang has a graph of its own, there is none of all nodes under attack.
+    # Where each target has a graph of its own, there is none of all nodes under attack.
     attacked = [repeat.rankings[1] for repeat in outcome.repeats if len(repeat.rankings) > 1]
     if len(attacked) < len(outcome.repeats):
         return ()

@@ -35,9 +35,11 @@ from grb_check.attacks.injection.blended_search import (
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.shared.injected_nodes import InjectionQuestion, LinkedNodes
 from grb_check.attacks.injection.shared.kept_rows import NORMS, ways_to_keep
+from grb_check.attacks.injection.shared.nearby_links import nearby_links
 from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.referee import verify
 from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.errors import GradientError
 
 
 class Filtering(LinearModel):
@@ -260,3 +262,31 @@ def test_links_go_to_a_node_that_all_members_know_where_hops_allow_it(
     made = search_injections(asked, by_answers=by_answers)
     verify(made, asked.graph, asked.threat)
     assert found(made) == left
+
+
+def test_a_model_without_gradient_in_links_moves_none_to_other_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = hub_model()
+    asked = InjectionQuestion(hub_graph(), hub_threat(1), model, model)
+    state = LinkedNodes(asked, torch.tensor([[0], [1]])).asked_once(torch.tensor([[1.0, -1.0]]))
+    assert len([*nearby_links(state)]) == 1
+    (logits_of,) = asked.linked_model
+
+    def without_gradient(features: Tensor, weights: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            raise GradientError("no gradient in weights of links")
+        return logits_of(features, weights)
+
+    monkeypatch.setitem(vars(asked), "linked_guide", (without_gradient,))
+    assert not [*nearby_links(state)]
+
+
+def test_links_to_targets_are_exchanged_where_those_to_all_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = hub_model()
+    asked = InjectionQuestion(hub_graph(), hub_threat(1), model, model)
+    monkeypatch.setitem(vars(asked), "linked_guide", "too many")
+    (logits_of,) = asked.guide_at_targets
+    assert logits_of(torch.ones(1, 2), torch.ones(1, 6)).shape == (6, 2)

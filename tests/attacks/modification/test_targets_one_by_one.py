@@ -165,6 +165,18 @@ def test_members_of_a_gang_are_attacked_on_one_graph() -> None:
     assert changes_used(gang, made) == 8
 
 
+def test_members_without_room_take_no_place_among_candidates() -> None:
+    """Each of three has one of the three of the other class left to link to."""
+    y = torch.tensor([0, 0, 0, 1, 1, 1, 0, 0])
+    graph = graph_of(8, [(6, 7)], x=torch.eye(2)[y], y=y)
+    whole = Threat(scenario="modification", targets=torch.arange(6))
+    gang = threat_of_gangs(graph, whole, Gang(6, 1), "here").parts[0]
+    made = ModificationSga().perturb(graph, gang, lambda *_: None, generator())  # type: ignore[arg-type]
+    verify(made, graph, gang)
+    assert made.added_edges.T.unique().tolist() == [0, 1, 2, 3, 4, 5]
+    assert changes_used(gang, made) == 6
+
+
 def test_no_flip_takes_the_last_edge_of_a_node() -> None:
     """A leaf keeps its edge unless that is allowed."""
     for attack in (ModificationNettack(degree_test=False), ModificationSga(), ModificationL1dRnd()):

@@ -51,7 +51,7 @@ def test_nothing_is_told_of_areas_that_a_side_lacks(
 
 
 def test_areas_are_those_under_attack_or_none() -> None:
-    """Where gangs have graphs of their own, an outcome has the clean ranking alone."""
+    """Where single targets have graphs of their own, an outcome has the clean ranking alone."""
     clean, attacked = (
         Ranking(roc_auc=a, average_precision=a / 2, false_alarms=0.1) for a in (0.9, 0.7)
     )

@@ -95,7 +95,10 @@ def _rows_of_classes(nodes: LinkedNodes, probabilities: Tensor) -> Tensor:
 
 
 def own_rows(nodes: LinkedNodes) -> Tensor:
-    """Return the mean of each injected node's targets, of the data's median norm, float [n, d]."""
+    """Return the mean of the nodes that each injected node is linked to, float [n, d].
+
+    Of the data's median norm.
+    """
     x = nodes.question.graph.x
     rows = x.new_zeros((nodes.count, x.shape[1]))
     new, old = nodes.links.to(x.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,11 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from grb_check.attacks.injection.shared.feature_search import NodesInGraph, nodes_in_graph
-from grb_check.attacks.injection.shared.linked_maps import LogitsOfLinks, maps_of_links
+from grb_check.attacks.injection.shared.linked_maps import (
+    LogitsOfLinks,
+    among_targets,
+    maps_of_links,
+)
 from grb_check.attacks.injection.shared.links import candidates_of
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel, members
@@ -54,6 +58,15 @@ class InjectionQuestion:
         if self.guide is self.model:
             return self.linked_model
         return maps_of_links(self.graph, self.threat, self.guide)
+
+    @cached_property
+    def guide_at_targets(self) -> Sequence[LogitsOfLinks] | str:
+        """The guide with links to targets alone; also where all that are allowed are too many."""
+        linked = among_targets(self.linked_guide, self.threat)
+        if isinstance(linked, str) and self.threat.ends is not None:
+            at_targets = replace(self.threat, ends=self.threat.targets)
+            return maps_of_links(self.graph, at_targets, self.guide)
+        return linked
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +186,11 @@ class Injected:
         return float((self.margins <= 0).float().mean())
 
     def of_nodes(self) -> Tensor:
-        """Return the sum of the margins of each injected node's targets, float [n]."""
-        return self.nodes.sums(self.at_ends(self.margins, 0.0))
+        """Return the sum of the margins of each injected node's targets, float [n].
+
+        A link to another node counts as the mean of all targets, which it may change.
+        """
+        return self.nodes.sums(self.at_ends(self.margins, float(self.margins.mean())))
 
     def at_ends(self, values: Tensor, other: float) -> Tensor:
         """Return each link's value [e], of those of targets [t], and for all other ends another."""

@@ -15,7 +15,7 @@ from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.threat import Threat
 from grb_check.errors import count
 
-MOST_PAIRS: Final = 4_000_000  # of injected nodes and targets: 16 MB a matrix
+MOST_PAIRS: Final = 4_000_000  # of injected nodes and nodes to link to: 16 MB a matrix
 
 # From features [n, d] and weights of links [n, m] to the targets' logits [t, c].
 LogitsOfLinks: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -31,13 +31,13 @@ def maps_of_links(
         threat: gives the number of injected nodes, the targets, and what they may be linked to, see
             `links.candidates_of`.
         model: to call.
-        most_pairs: of injected nodes and targets.
+        most_pairs: of injected nodes and nodes that they may be linked to.
     """
     candidates = candidates_of(threat)
     pairs = threat.injected_nodes * candidates.numel()
     if pairs > most_pairs:
         return (
-            f"{NOT_EXCHANGED}: {count(pairs, 'pair')} of injected nodes and targets, "
+            f"{NOT_EXCHANGED}: {count(pairs, 'pair')} of injected nodes and nodes to link to, "
             f"most_pairs is {most_pairs}"
         )
     result = [

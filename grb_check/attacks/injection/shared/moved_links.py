@@ -1,4 +1,4 @@
-"""Links of injected nodes that move to targets where they do more, or are dropped."""
+"""Links of injected nodes that move to where they do more, or are dropped."""
 
 from __future__ import annotations
 

@@ -46,6 +46,8 @@ def nearby_links(state: Injected) -> Iterator[Injected]:
     moving = weakest[gains.argsort(descending=True, stable=True)]
     moving = moving[best[new[moving]].isfinite()]
     for count in dict.fromkeys(round(share * moving.numel()) for share in SHARES):
+        if not count:
+            break
         some = moving[:count]
         links = state.links.clone()
         links[1, some] = candidates[end[new[some]]]
@@ -61,10 +63,10 @@ def _slopes(state: Injected) -> Tensor | None:
     weights = state.features.new_zeros(shape)
     weights[state.links[0].to(weights.device), state.ends] = 1.0
     weights.requires_grad_()
-    with torch.enable_grad():
-        logits = [logits_of(state.features, weights) for logits_of in question.linked_guide]
-        value = margins_of(torch.stack(logits).mean(0), question.labels).tanh().sum()
     try:
+        with torch.enable_grad():
+            logits = [logits_of(state.features, weights) for logits_of in question.linked_guide]
+            value = margins_of(torch.stack(logits).mean(0), question.labels).tanh().sum()
         (result,) = gradients(value, weights)
     except GradientError:
         return None

@@ -79,7 +79,7 @@ def test_the_last_choice_goes_by_targets_left() -> None:
     assert fewest_right(of_margins) is of_margins[2]
 
 
-def test_links_to_others_than_targets_are_asked_and_counted_at_no_target() -> None:
+def test_links_to_others_than_targets_are_asked_and_count_as_the_mean_of_all() -> None:
     """After the targets come the other nodes that a gang's accounts may be linked to."""
     members = TARGETS[:8]
     everyone = torch.arange(DATASET.num_nodes)
@@ -94,9 +94,9 @@ def test_links_to_others_than_targets_are_asked_and_counted_at_no_target() -> No
     often, once = nodes.asked(features(0)), nodes.asked_once(features(0))
     torch.testing.assert_close(often.logits, once.logits)
     of_targets = torch.isin(links[1], members)
-    sums = torch.zeros(THREAT.injected_nodes).index_add(
-        0, links[0, of_targets], often.margins[nodes.ends[of_targets]]
-    )
+    margins = torch.full(links.shape[1:], float(often.margins.mean()))
+    margins[of_targets] = often.margins[nodes.ends[of_targets]]
+    sums = torch.zeros(THREAT.injected_nodes).index_add(0, links[0], margins)
     torch.testing.assert_close(often.of_nodes(), sums)
     given = Perturbation(injected_x=features(0), injected_edges=links)
     verify(given, DATASET.graph, threat)
