@@ -166,15 +166,16 @@ def test_members_of_a_gang_are_attacked_on_one_graph() -> None:
 
 
 def test_members_without_room_take_no_place_among_candidates() -> None:
-    """Each of three has one of the three of the other class left to link to."""
-    y = torch.tensor([0, 0, 0, 1, 1, 1, 0, 0])
-    graph = graph_of(8, [(6, 7)], x=torch.eye(2)[y], y=y)
+    """Otherwise 8 of the 12 changes that six members may make are found in this graph."""
+    ends = torch.randint(16, (20, 2), generator=generator(43)).tolist()
+    pairs = sorted({(min(pair), max(pair)) for pair in ends if pair[0] != pair[1]})
+    y = torch.tensor([0, 1, 0, 1, 0, 1, *[0] * 10])
+    graph = graph_of(16, pairs, x=torch.eye(2)[y], y=y)
     whole = Threat(scenario="modification", targets=torch.arange(6))
-    gang = threat_of_gangs(graph, whole, Gang(6, 1), "here").parts[0]
+    gang = threat_of_gangs(graph, whole, Gang(6, 2), "here").parts[0]
     made = ModificationSga().perturb(graph, gang, lambda *_: None, generator())  # type: ignore[arg-type]
     verify(made, graph, gang)
-    assert made.added_edges.T.unique().tolist() == [0, 1, 2, 3, 4, 5]
-    assert changes_used(gang, made) == 6
+    assert changes_used(gang, made) >= 10
 
 
 def test_no_flip_takes_the_last_edge_of_a_node() -> None:
