@@ -69,7 +69,7 @@ class Gang(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it is given."""
+        """The value of the modifier, without hops if there are none."""
         return "x".join(map(str, self if self.hops else self[:2]))
 
 

@@ -26,9 +26,9 @@ SHARES: Final = (1.0, 0.5, 0.25, 0.1)  # of the injected nodes that move one lin
 def nearby_links(state: Injected) -> Iterator[Injected]:
     """Yield states in which some injected nodes have one link to a node that is no target.
 
-    None where links may go to targets alone, or where the model has no gradient in links. A node
-    moves the link of its smallest gradient to the node of the largest; those that seem to gain most
-    come first.
+    Nothing where links may go to targets alone, or where the model has no gradient in links. A node
+    moves its link of the smallest gradient to the other node of the largest; those that seem to
+    gain most come first.
     """
     candidates, targets = candidates_of(state.question.threat).cpu(), state.margins.numel()
     slopes = _slopes(state) if candidates.numel() > targets else None
