@@ -19,7 +19,7 @@ from torch_geometric.utils import k_hop_subgraph
 
 from grb_check.attacks.names import GANG, MOST_GANGS, Gang
 from grb_check.attacks.scenarios import INJECTION
-from grb_check.attacks.threat import Threat
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import UsageError, count
 
 
@@ -93,6 +93,25 @@ def _within(graph: Data, members: Tensor, hops: int) -> Tensor:
     reached = k_hop_subgraph(members, hops, graph.edge_index.cpu(), num_nodes=graph.num_nodes)[0]
     others = reached[~torch.isin(reached, members)]
     return torch.cat([members, others])
+
+
+def notes_on_hops(threat: Threat, made: Perturbation) -> tuple[str, ...]:
+    """Return a note if new accounts may be linked beyond a gang's members, and none is.
+
+    Attacks that link members by a rule do not look further, nor do searches for which the links in
+    reach are too many.
+
+    Args:
+        threat: of one gang, or any other.
+        made: within it.
+    """
+    if threat.ends is None or not made.injected_x.shape[0]:
+        return ()
+    members, ends = threat.targets.cpu(), threat.ends.cpu()
+    others = ends[~torch.isin(ends, members)]
+    if not others.numel() or bool(torch.isin(made.injected_edges[1], others).any()):
+        return ()
+    return ("new accounts are linked to members alone, though the hops allow nodes near them",)
 
 
 def drawn_gangs(graph: Data, targets: Tensor, size: int) -> list[Tensor]:

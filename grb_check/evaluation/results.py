@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from grb_check.attacks.gangs import notes_on_hops
 from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.threat import Perturbation, changes_used
 from grb_check.cases.findings import Finding
@@ -71,7 +72,7 @@ def measured(
         from_store=from_store,
         seconds=0.0,
         training_seconds=0.0,
-        notes=(*perturbation.notes, *notes),
+        notes=(*perturbation.notes, *notes, *notes_on_hops(trial.threat, perturbation)),
         method=method,
         diagnostics=(*diagnostics, *budget),
         left_by=left_by or {},

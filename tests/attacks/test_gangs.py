@@ -16,7 +16,7 @@ from strategies import LinearModel, graphs
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.gangs import drawn_gangs, threat_of_gangs
+from grb_check.attacks.gangs import drawn_gangs, notes_on_hops, threat_of_gangs
 from grb_check.attacks.names import MOST_GANGS, Gang
 from grb_check.attacks.parts import joined_parts, part_of
 from grb_check.attacks.referee import verify
@@ -220,6 +220,20 @@ def test_new_accounts_of_a_gang_know_who_is_near_its_members(name, data, seed) -
         assert (torch.bincount(ends, minlength=1) <= most).all()
         found.append(made)
     assert_kept_apart(found, graph, threat)
+
+
+@pytest.mark.parametrize(
+    ("hops", "end", "noted"), [(1, 0, True), (1, 1, False), (1, 4, True), (0, 0, False)]
+)
+def test_a_note_tells_of_hops_that_were_not_used(hops: int, end: int, noted: bool) -> None:
+    """Of a new account 4 that has links to member 0 and to another end."""
+    member = of_accounts(torch.tensor([0]))
+    (part,) = threat_of_gangs(path_of(4), member, Gang(1, 2, hops), "here").parts
+    made = Perturbation(
+        injected_x=torch.zeros(1, 3), injected_edges=torch.tensor([[0, 0], [0, end]])
+    )
+    assert bool(notes_on_hops(part, made)) == noted
+    assert not notes_on_hops(part, Perturbation())
 
 
 @pytest.mark.parametrize("name", [name for name in GANG_ATTACKS if name in GLOBAL])

@@ -123,7 +123,7 @@ def test_unused_budgets_are_one_note() -> None:
     notes = [
         ("1 of 3 edge changes used: {why}",),
         ("2 of 3 edge changes used: {why}",),
-        (f"{HELD_BACK}: 2 of 3 nodes with 1 of 3 links each",),
+        (f"{HELD_BACK}: 2 of 3 nodes, 2 of 9 links",),
         ("other",),
     ]
     parts = [

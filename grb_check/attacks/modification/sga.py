@@ -97,7 +97,8 @@ class ModificationSga:
             for target, budget in zip(threat.targets.tolist(), budgets, strict=True)
         ]
         used = sum(part.added_edges.shape[1] + part.removed_edges.shape[1] for part in parts)
-        return joined(parts, _unused(used, sum(budgets)))
+        reason = "no other flip raises the objective"
+        return joined(parts, shortfall(used, sum(budgets), reason))
 
     def _together(self, graph: Data, threat: Threat, generator: torch.Generator) -> Perturbation:
         """Attack the members of a gang one after another, on one graph."""
@@ -111,7 +112,8 @@ class ModificationSga:
             changed = apply(changed, part)
         result = edge_set(graph).perturbation(room.flips)
         used = changes_used(threat, result)
-        return replace(result, notes=_unused(used, threat.edge_budget))
+        reason = "no other flip that the members' budgets allow raises the objective"
+        return replace(result, notes=shortfall(used, threat.edge_budget, reason))
 
     def _flips(
         self,
@@ -158,10 +160,6 @@ class ModificationSga:
 
 def _any_pair(pairs: Tensor, flipped: Tensor) -> Tensor:
     return torch.ones_like(flipped)
-
-
-def _unused(used: int, budget: int) -> tuple[str, ...]:
-    return shortfall(used, budget, "no other flip raises the objective")
 
 
 def _ego(target: int, neighbours: Neighbours) -> Tensor:

@@ -173,7 +173,7 @@ def test_a_model_that_distrusts_senders_of_many_links_is_met_with_few(
     assert left(model, found, threat) < left(model, pgd, threat) - 8
     assert torch.bincount(found.injected_edges[0]).max() <= most
     (note,) = found.notes
-    assert note.startswith("less of the budget is stronger: 10 of 10 nodes with ")
+    assert note.startswith("less of the budget is stronger: 10 of 10 nodes, ")
 
 
 def test_a_model_that_falls_back_to_its_features_is_met_with_few_nodes_or_links() -> None:

@@ -18,6 +18,7 @@ from grb_check.attacks.injection.shared.injected_nodes import Injected, Injectio
 from grb_check.attacks.injection.shared.links import links_per_node
 from grb_check.attacks.names import HELD_BACK
 from grb_check.attacks.threat import Threat
+from grb_check.errors import count
 
 SHARES: Final = (0.5, 0.25, 0.125)  # of the links of each node, or of the nodes
 FEW: Final = tuple(Blend(share, scale) for share in (0.0, 0.4, 0.8) for scale in (1.0, 4.0, None))
@@ -56,16 +57,13 @@ def notes_on(threat: Threat, used: Threat, links: int) -> tuple[str, ...]:
         used: with that which was searched.
         links: number that is left of it; nothing is said if few were dropped.
     """
-    nodes, per_node = used.injected_nodes, links_per_node(used)[0]
-    if (nodes, per_node) != (threat.injected_nodes, links_per_node(threat)[0]):
-        return (
-            f"{HELD_BACK}: {nodes} of {threat.injected_nodes} nodes with {per_node} of "
-            f"{threat.edges_per_injected_node} links each",
-        )
-    budget = threat.injected_nodes * threat.edges_per_injected_node
-    if links == nodes * per_node or links >= ENOUGH * budget:
+    each, nodes = links_per_node(threat)[0], threat.injected_nodes
+    whole = (used.injected_nodes, links_per_node(used)[0]) == (nodes, each)
+    enough = links >= ENOUGH * nodes * threat.edges_per_injected_node
+    if whole and (enough or links == nodes * each):
         return ()
-    return (f"{HELD_BACK}: {links} of {nodes * per_node} links of injected nodes",)
+    part = f"{used.injected_nodes} of {count(nodes, 'node')}, {links} of {nodes * each} links"
+    return (f"{HELD_BACK}: {part}",)
 
 
 class _Part(NamedTuple):

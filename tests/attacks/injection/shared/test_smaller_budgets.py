@@ -25,16 +25,16 @@ THREAT = Threat(
     [
         (THREAT, 200, ()),
         (THREAT, 180, ()),
-        (THREAT, 179, (f"{HELD_BACK}: 179 of 200 links of injected nodes",)),
+        (THREAT, 179, (f"{HELD_BACK}: 10 of 10 nodes, 179 of 200 links",)),
         (
             replace(THREAT, edges_per_injected_node=5),
             50,
-            (f"{HELD_BACK}: 10 of 10 nodes with 5 of 20 links each",),
+            (f"{HELD_BACK}: 10 of 10 nodes, 50 of 200 links",),
         ),
         (
             replace(THREAT, injected_nodes=4),
-            80,
-            (f"{HELD_BACK}: 4 of 10 nodes with 20 of 20 links each",),
+            70,
+            (f"{HELD_BACK}: 4 of 10 nodes, 70 of 200 links",),
         ),
     ],
 )
@@ -47,4 +47,4 @@ def test_links_are_counted_beside_the_budget_not_beside_what_fits() -> None:
     """Nodes have no two links to one target; where all that fit are there, nothing was dropped."""
     threat = replace(THREAT, targets=torch.arange(17))
     assert notes_on(threat, threat, 170) == ()
-    assert notes_on(threat, threat, 169) == (f"{HELD_BACK}: 169 of 170 links of injected nodes",)
+    assert notes_on(threat, threat, 169) == (f"{HELD_BACK}: 10 of 10 nodes, 169 of 170 links",)
