@@ -13,6 +13,10 @@ from torch_geometric.data import Data
 from grb_check.attacks.scenarios import Scenario
 from grb_check.attacks.threat import BY_ENDS, Knowledge, Perturbation, Threat
 
+# `proven`: by the model's type, or because each flip is a call of the model; `checked`: in a trial
+# on some flips alone.
+Basis: TypeAlias = Literal["proven", "checked"]
+
 
 @dataclass(frozen=True, eq=False)
 class PairGradients:
@@ -105,11 +109,6 @@ class FlipTrials(Protocol):
     def move(self, pairs: Tensor) -> None:
         """Flip pairs int64 [2, m], each once, in the current graph."""
         ...
-
-
-# `proven`: by the model's type, or because each flip is a call of the model; `checked`: in a trial
-# on some flips alone.
-Basis: TypeAlias = Literal["proven", "checked"]
 
 
 @dataclass(frozen=True, eq=False)

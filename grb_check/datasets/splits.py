@@ -21,6 +21,8 @@ SMALLEST_GRAPH: Final = 10  # with fewer nodes a tenth of them is none
 
 _SHORT: Final = 15  # numpy's quicksort leaves slices of up to 16 items to insertion sort
 
+Int64Array = NDArray[np.int64]
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Split:
@@ -254,6 +256,3 @@ def _insertion_sort(order: list[int], keys: list[int], low: int, high: int) -> N
             order[position] = order[position - 1]
             position -= 1
         order[position] = node
-
-
-Int64Array = NDArray[np.int64]

@@ -50,6 +50,8 @@ from grb_check.victims.sparse import csr_block, symmetric_product
 
 RowWise = Callable[[Tensor], Tensor]
 
+LinkedLogits = Callable[[Tensor, Tensor], Tensor]
+
 
 class Alternating(Protocol):
     """A model that alternates row-wise maps f_l with one fixed matrix P, in evaluation mode:
@@ -211,9 +213,6 @@ class _Propagation(torch.autograd.Function):
 
 def _propagate(dense: Tensor, step: _Step) -> Tensor:
     return cast(Tensor, _Propagation.apply(dense, step))  # type: ignore[no-untyped-call]
-
-
-LinkedLogits = Callable[[Tensor, Tensor], Tensor]
 
 
 def linked_logits(

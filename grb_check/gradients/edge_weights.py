@@ -44,6 +44,10 @@ TRIAL_NODES: Final = 300  # at most; whole graphs up to this size
 TRIAL_PAIRS: Final = 40
 DRAWN: Final = 5000  # pairs from which those of the trial are taken, half of them edges if possible
 
+# From features [N, d] and weights [e] to the output [N, c].
+WeightedForward = Callable[[Tensor, Tensor], Tensor]
+Weighting = Callable[[Adapter, Tensor, int], WeightedForward]  # of an adapter, edges [2, e] and N
+
 
 def csr_of(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> dict[str, MatrixOf]:
     """Return functions that make the adapter's arguments `adj_t` and `adj` as sparse CSR matrices.
@@ -148,12 +152,6 @@ def _normalisation(
         if not error.numel() or float(error.max()) <= _TOLERANCE * abs(factor) * largest:
             return replace(norm, factor=factor)
     raise GradientError("adj_norm_func is not one of the known normalisations by degrees")
-
-
-WeightedForward = Callable[
-    [Tensor, Tensor], Tensor
-]  # features [N, d], weights [e] -> output [N, c]
-Weighting = Callable[[Adapter, Tensor, int], WeightedForward]  # of an adapter, edges [2, e] and N
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,6 +78,8 @@ PAIRS: Final = 100  # of the trial, half of them edges
 MOST_ENTRIES: Final = 100_000_000  # of the factors, 0.4 GB
 _STARTS: Final = 20  # edges from which the part of the graph grows
 
+Normalisations = Mapping[nn.Module, Normalisation]  # of each layer; empty if the trial failed
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedGraph:
@@ -342,9 +344,6 @@ def _basis(gradient: Tensor, maps: list[Tensor]) -> Tensor | None:
     squares, vectors = torch.linalg.eigh(positions.T.double() @ positions.double())
     result: Tensor = basis @ vectors[:, squares > _NOTHING * squares[-1]].to(basis.dtype)
     return result
-
-
-Normalisations = Mapping[nn.Module, Normalisation]  # of each layer; empty if the trial failed
 
 
 class LayerFactors:

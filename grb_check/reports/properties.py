@@ -30,6 +30,8 @@ from grb_check.reports.record import RunRecord
 PREFIX: Final = "grb."  # of all names
 Property = tuple[str, float | int | str]
 
+RANK: Final = "grb.rank"
+
 
 def case_properties(outcome: Outcome) -> list[Property]:
     """Return the figures of one case, under `grb.*`."""
@@ -151,9 +153,6 @@ def ranked(order: Sequence[RankedEntry]) -> str:
 def curve_points(curve: Curve) -> str:
     """Return `0.01 0.1000, 0.05 0.4200`: each budget with its drop."""
     return ", ".join(f"{point.budget:g} {point.drop:.4f}" for point in curve.points)
-
-
-RANK: Final = "grb.rank"
 
 
 def rank_properties(standings: Sequence[Standing]) -> list[Property]:

@@ -28,6 +28,8 @@ GROWTH: Final = 1.6  # from one look to the next
 OF_A_CASE: Final[tuple[ComparisonResult, ...]] = ("inconclusive",)
 OF_ALL_CASES: Final[tuple[ComparisonResult, ...]] = ("inconclusive", "within")
 
+ONLY: Final = 1.0  # share of a comparison that cannot go on
+
 
 @dataclass(frozen=True)
 class Look:
@@ -40,9 +42,6 @@ class Look:
 
     repeats: int
     share: float
-
-
-ONLY: Final = 1.0  # share of a comparison that cannot go on
 
 
 def looks(first: int, most: int = MOST) -> tuple[Look, ...]:
