@@ -22,18 +22,17 @@ row by row:
 
 A layer may be given some of the edges, in one direction or both; A is then the matrix of these, and
 A^T stands at the second place in t. z, the product and g are recorded by hooks in the module's own
-forward and backward pass. The normalisation of a layer is found from its inputs and outputs, not
-from its name.
+forward and backward pass (`propagate_calls`), and the normalisation is fitted to them
+(`fitted_normalisations`).
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -41,167 +40,26 @@ from torch import Tensor, nn
 from grb_check.attacks.protocol import PairGradients
 from grb_check.errors import ModelError
 from grb_check.gradients.averaging import averages, have_effect
-from grb_check.gradients.edge_weights import (
-    TRIAL_NODES,
-    WeightedForward,
-    Weighting,
-    first_valid_weighting,
-    pair_graph,
-)
+from grb_check.gradients.edge_weights import first_valid_weighting
+from grb_check.gradients.fitted_normalisations import SAME, error, fitted_normalisations
 from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
+from grb_check.gradients.pair_graph import pair_graph
+from grb_check.gradients.propagate_calls import PropagateCall, recorded
 from grb_check.gradients.sparse_sums import in_products, same_output
-from grb_check.gradients.trial import Answers, agrees
+from grb_check.gradients.trial import Answers, agrees, fixed_noise
+from grb_check.gradients.weight_trial import TRIAL_NODES, WeightedForward, Weighting
+from grb_check.gradients.weighted_graph import weighted_graph
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
-from grb_check.victims.sparse import csr_matrix
 
-SAME: Final = 1e-4  # relative error that rounding may cause in a product
-_TIED: Final = 1e-6  # difference of relative errors that decides nothing between normalisations
 _NOTHING: Final = 1e-12  # squared relative size below which a direction has no gradient
-
-# Most common first: of those that fit equally well, the first is taken.
-NORMALISATIONS: Final = (
-    Normalisation(-0.5, -0.5, 1.0),
-    Normalisation(0.0, 0.0, 0.0),
-    Normalisation(-1.0, 0.0, 0.0),
-    Normalisation(-0.5, -0.5, 0.0),
-    Normalisation(-0.5, -0.5, 2.0),
-    Normalisation(0.0, 0.0, 1.0),
-    Normalisation(-1.0, 0.0, 1.0),
-    Normalisation(0.0, -1.0, 0.0),
-    Normalisation(0.0, -1.0, 1.0),
-    Normalisation(-0.5, -0.5, 0.0, -1.0),  # ChebConv
-)
 EXACT: Final = 1e-3  # relative error of the gradients of the trial, both at the same point
 PAIRS: Final = 100  # of the trial, half of them edges
 MOST_ENTRIES: Final = 100_000_000  # of the factors, 0.4 GB
 _STARTS: Final = 20  # edges from which the part of the graph grows
 
 Normalisations = Mapping[nn.Module, Normalisation]  # of each layer; empty if the trial failed
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedGraph:
-    """A weighted graph.
-
-    Attributes:
-        matrix: A, sparse CSR [N, N].
-        transposed: the same matrix if it is symmetric.
-        sums: its row sums, float [N].
-    """
-
-    matrix: Tensor
-    transposed: Tensor
-    sums: Tensor
-
-    def product(self, loop: float, dense: Tensor) -> Tensor:
-        """Return (A + loop I) dense, float [N, r]."""
-        return self.matrix @ dense + loop * dense
-
-    def transposed_product(self, loop: float, dense: Tensor) -> Tensor:
-        """Return (A^T + loop I) dense, float [N, r]."""
-        return self.transposed @ dense + loop * dense
-
-    def degrees(self, loop: float) -> Tensor:
-        """Return the degrees in A + loop I, float [N, 1], with 1 in place of 0.
-
-        An isolated node receives 0 in any case; its first neighbour then counts as with a degree of
-        1, where the derivative at 0 may be infinite.
-        """
-        degrees = self.sums + loop
-        return torch.where(degrees > 0, degrees, 1.0)[:, None]
-
-
-def weighted_graph(edge_index: Tensor, weights: Tensor, num_nodes: int) -> WeightedGraph:
-    """Return the graph of edges int64 [2, e], in both directions, with weights float [e]."""
-    matrix = csr_matrix(edge_index[0], edge_index[1], weights, num_nodes)
-    sums = weights.new_zeros(num_nodes).index_add(0, edge_index[0], weights)
-    return WeightedGraph(matrix, matrix, sums)
-
-
-def _directed_graph(edge_index: Tensor, like: Tensor, num_nodes: int) -> WeightedGraph:
-    """Return the graph of edges int64 [2, e], from and to, each in its own direction."""
-    source, target = edge_index
-    ones = like.new_ones(source.numel())
-    return WeightedGraph(
-        csr_matrix(target, source, ones, num_nodes),
-        csr_matrix(source, target, ones, num_nodes),
-        ones.new_zeros(num_nodes).index_add(0, target, ones),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class PropagateCall:
-    """The input and output of one call of a layer's `propagate`.
-
-    Attributes:
-        layer: of PyG.
-        sent: z, float [N, r].
-        received: the product, float [N, r]; requires a gradient.
-        graph: of the edges that the layer is given.
-    """
-
-    layer: nn.Module
-    sent: Tensor
-    received: Tensor
-    graph: WeightedGraph
-
-
-def recorded(
-    module: nn.Module, forward: Callable[[], Tensor], graph: WeightedGraph
-) -> tuple[Tensor, list[PropagateCall]]:
-    """Call a module and record the propagations of its layers.
-
-    The module is restored afterwards, also on errors.
-
-    Args:
-        module: whose layers are recorded.
-        forward: calls the module on the graph.
-        graph: of N nodes; layers that are given some of its edges have a graph of these.
-
-    Returns:
-        The output, differentiable in every `received`, and the calls; no calls if one of them has
-        another shape than [N, r].
-    """
-    recorder = _Recorder(graph)
-    with ExitStack() as stack, torch.enable_grad():
-        for layer in layers_of(module):
-            stack.callback(layer.register_propagate_forward_hook(recorder).remove)
-        output = forward()
-    return output, recorder.calls if recorder.all_recorded else []
-
-
-def fitted_normalisations(
-    calls: Sequence[PropagateCall],
-) -> dict[nn.Module, Normalisation] | None:
-    """Return the normalisation that fits each layer; None if a layer has none, or several."""
-    result: dict[nn.Module, Normalisation] = {}
-    for call in calls:
-        errors = [error(norm, call) for norm in NORMALISATIONS]
-        least = min(errors)
-        if not least <= SAME:  # also for NaN
-            return None
-        norm = result.setdefault(
-            call.layer,
-            next(f for f, e in zip(NORMALISATIONS, errors, strict=True) if e <= least + _TIED),
-        )
-        if not errors[NORMALISATIONS.index(norm)] <= SAME:
-            return None
-    return result
-
-
-def error(norm: Normalisation, call: PropagateCall) -> float:
-    """Return the largest error of a normalisation, relative to the largest entry received.
-
-    Both are compared along a random direction of the rows, which is enough for linear maps.
-    """
-    direction = fixed_noise(call.sent.shape[1:], call.sent)[:, None]
-    sent, received = call.sent @ direction, call.received.detach() @ direction
-    degrees = call.graph.degrees(norm.loop)
-    given = degrees**norm.left * call.graph.product(norm.loop, degrees**norm.right * sent)
-    distance = (norm.factor * given - received).abs().max()
-    return float(distance / received.abs().max()) if distance != 0 else 0.0
 
 
 def gradients_of(
@@ -222,63 +80,6 @@ def gradients_of(
         torch.cat([part.outputs for part in parts], dim=1),
         torch.stack([part.degrees for part in parts]).sum(0),
     )
-
-
-def fixed_noise(shape: Sequence[int], like: Tensor) -> Tensor:
-    """Return standard normal numbers, the same on each call."""
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(tuple(shape), generator=generator).to(like)
-
-
-class _Recorder:
-    """A hook that records the propagations of a module's layers."""
-
-    def __init__(self, graph: WeightedGraph) -> None:
-        self.graph = graph
-        self.num_nodes = graph.sums.numel()
-        self.calls: list[PropagateCall] = []
-        self.all_recorded = True
-
-    def __call__(self, layer: nn.Module, inputs: tuple[Any, ...], output: object) -> Tensor | None:
-        """Record a call of `propagate`, given (edge_index, size, arguments) and its output."""
-        sent = sent_to(inputs[2], output, self.num_nodes)
-        if sent is None or not isinstance(output, Tensor):
-            self.all_recorded = False
-            return None
-        received = output if output.requires_grad else output.detach().requires_grad_()
-        self.calls.append(PropagateCall(layer, sent.detach(), received, self._graph(inputs[0])))
-        # A copy, because the module may change it in place.
-        return received.clone()
-
-    def _graph(self, edges: object) -> WeightedGraph:
-        """Return the graph of the edges that a layer is given, which may be some of all edges."""
-        if not isinstance(edges, Tensor) or edges.layout != torch.strided:
-            return self.graph
-        proper = edges[:, edges[0] != edges[1]]
-        if proper.shape[1] >= self.graph.matrix.values().numel():
-            return self.graph
-        return _directed_graph(proper, self.graph.sums, self.num_nodes)
-
-
-def sent_to(arguments: Mapping[str, Any], output: object, num_nodes: int) -> Tensor | None:
-    """Return the one argument of a `propagate` that has the shape and dtype of its output [N, r].
-
-    Returns:
-        None if there is none or several, or the output has another shape.
-    """
-    if not isinstance(output, Tensor) or not output.is_floating_point():
-        return None
-    if output.dim() != 2 or output.shape[0] != num_nodes:
-        return None
-    firsts = (
-        argument[0] if isinstance(argument, tuple) else argument for argument in arguments.values()
-    )
-    fitting = [
-        first
-        for first in firsts
-        if isinstance(first, Tensor) and (first.shape, first.dtype) == (output.shape, output.dtype)
-    ]
-    return fitting[0] if len(fitting) == 1 else None
 
 
 def _part_of(

@@ -20,17 +20,13 @@ from torch.overrides import TorchFunctionMode
 
 from grb_check.attacks.protocol import FlipSets, FlipTrials
 from grb_check.errors import ModelError
+from grb_check.gradients.fitted_normalisations import fitted_normalisations
 from grb_check.gradients.flip_deltas import DeltaTrials, Receive
 from grb_check.gradients.layer_calls import keeping_state, layers_of
-from grb_check.gradients.layer_factors import (
-    fitted_normalisations,
-    fixed_noise,
-    recorded,
-    sent_to,
-    weighted_graph,
-)
 from grb_check.gradients.normalisation import Normalisation
-from grb_check.gradients.trial import Answers, agrees
+from grb_check.gradients.propagate_calls import recorded, sent_to
+from grb_check.gradients.trial import Answers, agrees, fixed_noise
+from grb_check.gradients.weighted_graph import weighted_graph
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import Adapter
 

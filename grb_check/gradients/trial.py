@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,3 +87,9 @@ def along_direction(
 
 def _largest(values: Tensor) -> float:
     return float(values.abs().max()) if values.numel() else 0.0
+
+
+def fixed_noise(shape: Sequence[int], like: Tensor) -> Tensor:
+    """Return standard normal numbers, the same on each call."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(tuple(shape), generator=generator).to(like)

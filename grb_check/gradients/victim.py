@@ -23,7 +23,7 @@ from grb_check.gradients.alternating import (
     pair_logits,
 )
 from grb_check.gradients.changed_rows import Links
-from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
+from grb_check.gradients.edge_weights import first_valid_weighting
 from grb_check.gradients.exact_trials import exact_trials
 from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
 from grb_check.gradients.grown_rows import GrownRows
@@ -35,6 +35,7 @@ from grb_check.gradients.injected_rows import (
 )
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.no_indices import OtherCallError
+from grb_check.gradients.pair_graph import pair_graph
 from grb_check.gradients.recorded_layers import recorded_trials
 from grb_check.gradients.row_trials import RowTrials, row_trials
 from grb_check.gradients.sparse_sums import in_products, same_output

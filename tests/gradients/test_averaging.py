@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch_geometric.utils import dropout_adj, dropout_edge
 
 from grb_check.gradients.averaging import averages, have_effect
-from grb_check.gradients.edge_weights import PairGraph, pair_graph
+from grb_check.gradients.pair_graph import PairGraph, pair_graph
 from grb_check.gradients.victim import Victim
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import detect_convention

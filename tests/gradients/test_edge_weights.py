@@ -9,16 +9,15 @@ import pytest
 import scipy.sparse as sp
 import torch
 import torch_geometric.nn as pyg
-from hypothesis import given
-from hypothesis import strategies as st
 from small_graphs import community_dataset
-from strategies import graphs, undirected
+from strategies import undirected
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
 from grb_check.gradients import edge_weights
-from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
+from grb_check.gradients.edge_weights import first_valid_weighting
+from grb_check.gradients.pair_graph import pair_graph
 from grb_check.gradients.victim import Victim
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import detect_convention
@@ -355,24 +354,3 @@ def test_dense_matrices_are_made_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -
             logits_of = _victim(make).with_pairs(GRAPH.x, GRAPH.edge_index, PAIRS, targets)
             sizes.append(logits_of is not None)
     assert sizes == [True, True, False, True]
-
-
-@given(graphs(), st.data())
-def test_a_graph_of_pairs_is_the_graph(graph: Data, data: st.DataObject) -> None:
-    """With the present pairs chosen it has the same edges; with none, those are removed."""
-    every = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
-    count = every.shape[1]
-    selected = torch.tensor(
-        data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), dtype=torch.bool
-    )
-    pairs = every[:, selected]
-    graph_of_pairs = pair_graph(graph.edge_index, pairs, graph.num_nodes)
-    old, chosen = undirected(graph), set(zip(*pairs.tolist(), strict=True))
-    assert undirected(Data(edge_index=graph_of_pairs.real_edges(graph_of_pairs.present))) == old
-    assert (
-        undirected(Data(edge_index=graph_of_pairs.real_edges(~graph_of_pairs.present)))
-        == old ^ chosen
-    )
-    weights = graph_of_pairs.weights(graph_of_pairs.present.float())
-    assert weights.sum() == graph.edge_index.shape[1]
-    assert weights.numel() == graph_of_pairs.edge_index.shape[1]

@@ -19,10 +19,10 @@ from torch_geometric.data import Data
 from torch_geometric.utils import degree, to_dense_adj
 
 from grb_check.attacks.protocol import PairGradients
-from grb_check.gradients import layer_factors
-from grb_check.gradients.edge_weights import pair_graph
 from grb_check.gradients.layer_factors import LayerFactors
+from grb_check.gradients.pair_graph import pair_graph
 from grb_check.gradients.victim import Victim
+from grb_check.gradients.weight_trial import TRIAL_NODES
 from grb_check.gradients.without_stops import without_stops
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import detect_convention
@@ -312,7 +312,7 @@ def test_a_larger_graph_is_tried_in_part() -> None:
                 raise ValueError("another graph")
             return super().forward(x, edge_index)
 
-    for kind, largest in ((Sized, layer_factors.TRIAL_NODES), (Fixed, 900)):
+    for kind, largest in ((Sized, TRIAL_NODES), (Fixed, 900)):
         sizes.clear()
         torch.manual_seed(0)
         module = kind(pyg.SAGEConv(8, 3)).eval().requires_grad_(False)

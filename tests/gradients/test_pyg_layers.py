@@ -14,7 +14,8 @@ from small_graphs import community_dataset
 from torch import Tensor, nn
 from torch_geometric.utils import add_self_loops, sort_edge_index, to_dense_adj
 
-from grb_check.gradients.edge_weights import Weighting, first_valid_weighting
+from grb_check.gradients.edge_weights import first_valid_weighting
+from grb_check.gradients.weight_trial import Weighting
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.conventions import detect_convention
 

@@ -13,8 +13,9 @@ from strategies import graphs
 from torch import Tensor, nn
 from torch_geometric.utils import coalesce, softmax, to_undirected
 
-from grb_check.gradients.edge_weights import PairGraph, pair_graph
-from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
+from grb_check.gradients.edge_lookup import EdgeLookup
+from grb_check.gradients.pair_graph import PairGraph, pair_graph
+from grb_check.gradients.weighted_reductions import weighted_reductions
 
 Make = Callable[[], nn.Module]
 

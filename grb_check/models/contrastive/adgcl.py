@@ -30,7 +30,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_mean_pool
 
-from grb_check.gradients.weighted_reductions import EdgeLookup, weighted_reductions
+from grb_check.gradients.edge_lookup import EdgeLookup
+from grb_check.gradients.weighted_reductions import weighted_reductions
 from grb_check.models.contrastive.graph_graphcl import nt_xent, projection
 from grb_check.models.contrastive.graph_views import reverse_edges
 from grb_check.models.graph_training import descend_once
