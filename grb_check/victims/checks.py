@@ -384,14 +384,19 @@ def _called(adapter: Adapter, view: Data, edge_index: Tensor, columns: int | Non
 def _other_edges(view: Data) -> Tensor:
     """Return other edges among the same nodes, each within its graph.
 
-    There are as many of them, so that a cache that looks at sizes only is found too.
+    There are as many of them, so that a cache that looks at sizes only is found too. Some are moved
+    by two nodes, and all others by one: moved alike, they would be the same graph to a model that
+    does not see in what order nodes are numbered.
     """
     batch: Tensor | None = view.get("batch")
     if batch is None:
         batch = view.edge_index.new_zeros(view.x.shape[0])
+    colours = torch.rand(batch.numel(), generator=torch.Generator().manual_seed(0)) < 0.5
+    first, second = colours.to(batch.device)[view.edge_index]
     sizes = torch.bincount(batch)
     starts = (sizes.cumsum(0) - sizes)[batch[view.edge_index]]
-    others: Tensor = (view.edge_index - starts + 1) % sizes[batch[view.edge_index]] + starts
+    moved = view.edge_index - starts + 1 + (first ^ second).long()
+    others: Tensor = moved % sizes[batch[view.edge_index]] + starts
     return others
 
 

@@ -10,10 +10,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GINConv, global_add_pool
+from torch_geometric.utils import to_undirected
 
 from grb_check.errors import ModelError
-from grb_check.victims.checks import check_output, returns_probabilities
+from grb_check.victims.adapter import Adapter
+from grb_check.victims.checks import (
+    StructureIgnoredWarning,
+    check_no_state_kept,
+    check_output,
+    returns_probabilities,
+    warn_of_ignored_structure,
+)
+from grb_check.victims.conventions import detect_convention
 
 ROWS, COLUMNS = 4, 3
 
@@ -103,3 +114,64 @@ def test_a_softmax_is_seen_and_its_logits_are_not(logits: list[list[float]]) -> 
     assert returns_probabilities(plain.softmax(dim=1))
     assert not returns_probabilities(plain.log_softmax(dim=1))
     assert not returns_probabilities(plain.softmax(dim=1) - 0.1)
+
+
+class GraphGin(nn.Module):
+    """A sum of sums, which does not see in what order nodes are numbered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = GINConv(nn.Linear(1, 2))
+        nn.init.constant_(self.layer.nn.weight, 0.1)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        return global_add_pool(self.layer(x, edge_index).tanh(), batch)
+
+
+class GraphMlp(GraphGin):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        return global_add_pool(self.layer.nn(x), batch)
+
+
+class KeepsFirstGraph(GraphGin):
+    edges: Tensor | None = None
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        self.edges = edge_index if self.edges is None else self.edges
+        return super().forward(x, self.edges, batch)
+
+
+def without_features(edges_of: Callable[[int], list[tuple[int, int]]]) -> Data:
+    """Ten graphs whose nodes are all alike."""
+    graphs = []
+    for nodes in range(6, 16):
+        edge_index = to_undirected(torch.tensor(edges_of(nodes)).T)
+        graphs.append(Data(x=torch.ones(nodes, 1), edge_index=edge_index, y=torch.tensor([0])))
+    return Batch.from_data_list(graphs)
+
+
+def ring(nodes: int) -> list[tuple[int, int]]:
+    return [(node, (node + 1) % nodes) for node in range(nodes)]
+
+
+def star(nodes: int) -> list[tuple[int, int]]:
+    return [(0, node) for node in range(1, nodes)]
+
+
+def called_on(module: nn.Module, view: Data) -> Adapter:
+    return Adapter(module.eval(), "m", detect_convention(module, "forward", "m"), batch=view.batch)
+
+
+@pytest.mark.parametrize("edges_of", [ring, star])
+@pytest.mark.filterwarnings("error")
+def test_graphs_without_features_have_other_edges_too(
+    edges_of: Callable[[int], list[tuple[int, int]]],
+) -> None:
+    """A ring that is numbered from another node on is the same graph for a classifier of graphs."""
+    view = without_features(edges_of)
+    warn_of_ignored_structure(called_on(GraphGin(), view), view, seed=0)
+    check_no_state_kept(called_on(GraphGin(), view), view, 0, 2)
+    with pytest.warns(StructureIgnoredWarning):
+        warn_of_ignored_structure(called_on(GraphMlp(), view), view, seed=0)
+    with pytest.raises(ModelError, match="keeps"):
+        check_no_state_kept(called_on(KeepsFirstGraph(), view), view, 0, 2)
