@@ -49,9 +49,10 @@ def conclusions(record: RunRecord) -> list[str]:
 
 
 def no_gate(record: RunRecord) -> bool:
-    """Whether a run has neither limits of its own nor a baseline."""
-    gate = record.settings.gate
-    return not (gate.thresholds or record.baseline or record.shard) and gate.max_drop is None
+    """Whether a run has neither limits of its own nor anything that it is compared with."""
+    settings, gate = record.settings, record.settings.gate
+    other = settings.base or settings.baseline or record.shard
+    return not (gate.thresholds or other) and gate.max_drop is None
 
 
 def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:

@@ -11,7 +11,7 @@ from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.shards import RunCases
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import BaselineCase
-from grb_check.gate.baselines.result import BaselineResult, baseline_result
+from grb_check.gate.baselines.result import NO_VERDICT, BaselineResult, baseline_result
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.record import Definition, RunRecord, record_of
 from grb_check.settings.settings import Settings
@@ -148,8 +148,17 @@ def finish(rows: EndedRun) -> Finished:
         baseline=compared,
         environment=rows.environment,
         definitions=rows.definitions,
-        notes=rows.notes,
+        notes=[*rows.notes, *_nothing_judged(rows)],
         date=rows.date,
         commit=rows.commit,
     )
     return Finished(record=record, baseline=compared)
+
+
+def _nothing_judged(rows: EndedRun) -> list[str]:
+    """Return a note if cases were measured that could not be compared with base or baseline."""
+    other = rows.settings.base or rows.settings.baseline
+    writes = rows.baseline is not None and rows.baseline.writes
+    if not other or writes or not rows.cases or any(row.verdict for row in rows.cases):
+        return []
+    return [f"nothing was compared with {other}: {NO_VERDICT}"]

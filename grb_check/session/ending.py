@@ -28,11 +28,11 @@ from grb_check.settings.options import COMMAND_LINE
 
 @dataclass(frozen=True)
 class Ending:
-    """Findings of a session, the facts of its exit status, and why reports were not written."""
+    """Findings of a session, the facts of its exit status, and what failed besides its tests."""
 
     digest: Digest
     facts: Facts
-    unwritten: Sequence[str]
+    failures: Sequence[str]
 
 
 def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> CaseRecord | None:
@@ -120,7 +120,10 @@ def end(
         unjudged=named and settings.execution.shard is None and nothing,
         unwritten=bool(unwritten) or finished.baseline_unwritten,
     )
-    return Ending(result, facts, tuple(unwritten.values()))
+    failures = [*unwritten.values()]
+    if facts.unjudged:
+        failures.append("nothing was compared, so this run fails")
+    return Ending(result, facts, failures)
 
 
 def reports_of(test: EnteredTest) -> list[pytest.TestReport]:
@@ -148,7 +151,7 @@ def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:
     reporter.ensure_newline()  # tests that were entered stand in the last line
     details, width = reporter.verbosity > 0, _width_of(reporter)
     terminal.write_run(reporter, ending.digest, lost, details=details, width=width)
-    for line in ending.unwritten:
+    for line in ending.failures:
         reporter.write_line(f"grb: {line}", red=True)
 
 

@@ -250,8 +250,11 @@ def test_own_tests_are_compared_with_the_base(repository: pytest.Pytester) -> No
     first.stdout.fnmatch_lines(["baseline HEAD (*): 2 worse", "FAILED *::test_gate*"])
     again = repository.runpytest(*args, "-k", "figures or gate")
     again.assert_outcomes(passed=1, failed=2)
-    alone = repository.runpytest(*args, "-k", "figures")
+    alone = repository.runpytest("test_own.py", "--grb-base=HEAD", "-k", "figures")
     alone.assert_outcomes(passed=1)
+    assert alone.ret == 1
+    alone.stdout.fnmatch_lines(["note: nothing was compared with HEAD: *", "*so this run fails"])
+    alone.stdout.no_fnmatch_line("to make a gate of it*")
     write(path, "raise OSError('no weights')\n")
     commit(path)
     write(path, MODEL.format(""))

@@ -29,6 +29,27 @@ def test_a_users_test_asserts_on_its_own_outcome(project: pytest.Pytester) -> No
     result.stdout.fnmatch_lines(["*test_both?tiny/easy/modification/dice? PASSED (drop *%)*"])
 
 
+@pytest.mark.parametrize("update", [[], ["--grb-update-baseline"]])
+def test_figures_without_a_verdict_make_no_baseline(
+    project: pytest.Pytester, update: list[str]
+) -> None:
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=1)
+        def test_mine(grb_outcome):
+            assert grb_outcome.drop < 0.9
+        """
+    )
+    args = ("--grb-model=models:build", "test_own.py", "-k", "own", "--grb-baseline=base.json")
+    result = project.runpytest(*args, *update)
+    result.assert_outcomes(passed=1, deselected=18)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["note: base.json not written: no case has a verdict; *"])
+    result.stdout.fnmatch_lines(["*so this run fails"])
+
+
 @pytest.mark.parametrize("workers", [[], pytest.param(["-n", "1"], marks=pytest.mark.slow)])
 def test_an_overridden_model_needs_no_option(project: pytest.Pytester, workers: list[str]) -> None:
     """`grb_model` in a conftest.py may return a factory or a trained module."""

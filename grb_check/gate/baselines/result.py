@@ -20,6 +20,7 @@ from grb_check.gate.baselines.looks import MOST, OF_ALL_CASES, in_doubt
 from grb_check.gate.baselines.uncompared import uncompared, without_figures
 
 OPEN: Final = "inconclusive"
+NO_VERDICT: Final = "no case has a verdict; tests that take grb_verdict have one"
 FEW: Final = 10  # repeats; with fewer, a loss of 3 points of a trained model is often missed
 
 
@@ -85,7 +86,7 @@ def baseline_result(
     keys = {case.id for case in planned} | {key_of(row.node_id, row.case) for row in rows}
     unused = tuple(key for key in baseline.unused(keys) if not is_user_test(key))
     few = [] if baseline.revision else _few_repeats(baseline.entries)
-    notes = [*_nothing_judged(rows), *_unmeasured(baseline), *few, *baseline.notes]
+    notes = [*_unmeasured(baseline), *few, *baseline.notes]
     notes += [] if baseline.revision else _undecided(rows)
     notes += environment_notes(baseline, rows, environment)
     if unused and not baseline.revision:
@@ -129,13 +130,6 @@ def entries_of(rows: Sequence[CaseRecord]) -> dict[Case, BaselineCase]:
         for row in rows
         if row.outcome is not None and is_node_id(row.node_id)
     }
-
-
-def _nothing_judged(rows: Sequence[CaseRecord]) -> list[str]:
-    """Return a note if no case has a verdict, so that nothing could be compared."""
-    if any(row.verdict is not None for row in rows):
-        return []
-    return ["nothing was compared with the baseline: no case of this run has a verdict"]
 
 
 def _unmeasured(baseline: Baseline) -> list[str]:
@@ -189,14 +183,13 @@ def _written(
     cut_short: bool,
 ) -> BaselineResult:
     # A user's own test that never requests the verdict is never compared either.
-    judged = [row for row in rows if row.verdict is not None]
     created = {
         key_of(row.node_id, row.case): entry_of(row.outcome)
-        for row in judged
-        if row.outcome is not None
+        for row in rows
+        if row.verdict is not None and row.outcome is not None
     }
     if cut_short or not created:
-        why = "the run stopped before its end" if cut_short else "no case has figures"
+        why = "the run stopped before its end" if cut_short else NO_VERDICT
         note = f"{shown(baseline.path)} not written: {why}"
         return BaselineResult(baseline=baseline, notes=(note,))
     try:
