@@ -30,6 +30,7 @@ from grb_check.errors import UsageError, choose
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
 MARK: Final = "grb"
 DEFAULT_DATASET: Final = "synthetic-cora"
+OF_A_CASE: Final = frozenset({"grb_case", "grb_model", "grb_outcome", "grb_verdict"})
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 
 
@@ -163,8 +164,7 @@ def check_marked(items: Iterable[pytest.Item]) -> None:
     """
     for item in items:
         named = any(marker.name == MARK and marker.kwargs for marker in item.own_markers)
-        fixtures = getattr(item, "fixturenames", ())
-        if named and not any(fixture.startswith("grb_") for fixture in fixtures):
+        if named and OF_A_CASE.isdisjoint(getattr(item, "fixturenames", ())):
             raise UsageError(
                 f"{item.nodeid} is marked with a case of grb and takes none of its fixtures, so "
                 f"that nothing would be attacked; give it a parameter grb_outcome or grb_verdict"

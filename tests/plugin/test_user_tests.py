@@ -203,14 +203,34 @@ def test_naming_a_test_file_leaves_out_the_cases_of_an_ini_model(
     whole.stdout.fnmatch_lines(["grb::synthetic-cora::*"])
 
 
-def test_a_marked_test_without_a_fixture_does_not_just_pass(project: pytest.Pytester) -> None:
-    """Nothing would be attacked."""
+def test_a_test_of_its_case_alone_is_no_measured_case(project: pytest.Pytester) -> None:
+    """It may do with it what it likes, which is nothing that a report could tell."""
     project.makepyfile(
         test_own="""
         import pytest
 
         @pytest.mark.grb(dataset="./tiny", attack="injection/rnd")
-        def test_robust():
+        def test_of_a_case(grb_case):
+            assert grb_case.dataset == "tiny"
+        """
+    )
+    args = ("--grb-model=models:build", "test_own.py", "-k", "own")
+    result = project.runpytest(*args)
+    result.assert_outcomes(passed=1, deselected=18)
+    result.stdout.no_fnmatch_line("*injection/rnd*")
+
+
+@pytest.mark.parametrize("fixtures", ["", "grb_settings"])
+def test_a_marked_test_without_a_fixture_does_not_just_pass(
+    project: pytest.Pytester, fixtures: str
+) -> None:
+    """Nothing would be attacked."""
+    project.makepyfile(
+        test_own=f"""
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", attack="injection/rnd")
+        def test_robust({fixtures}):
             pass
         """
     )
