@@ -19,7 +19,7 @@ def words_of(outcome: Outcome, verdict: Verdict | None = None) -> StatusWords:
         outcome: of the case.
         verdict: on it; None if the test judges by itself.
     """
-    short, full = f"-{outcome.drop:.1%}", f"drop {outcome.drop:.1%}"
+    short, full = f"{-outcome.drop:+.1%}", f"drop {outcome.drop:.1%}"
     if verdict is None:
         return short, full
     if verdict.below_floor:

@@ -397,7 +397,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "or origin/main... for the merge base: the same cases, seeds and perturbations on "
         "both sides, without a file",
         tags=("of attacks",),
-        parse=parsers.text,
+        parse=parsers.revision,
         section="baselines",
     ),
     Option(

@@ -101,9 +101,11 @@ def output_or_off(raw: RawValues, dest: str) -> str:
     return "" if raw.one(dest) == OFF else output(raw, dest)
 
 
-def text(raw: RawValues, dest: str) -> str | None:
-    """Return the text as it is; None if none is given."""
+def revision(raw: RawValues, dest: str) -> str | None:
+    """Return the name of a revision, which is looked for later; None if none is given."""
     given = raw.one(dest)
+    if given is not None and not str(given).strip():
+        raise raw.empty(dest)
     return None if given is None else str(given)
 
 

@@ -87,7 +87,7 @@ class RawValues:
         """
         texts = self.texts(dest)
         if self.is_given(dest) and not all(split_at_commas([text]) for text in texts):
-            raise self._empty(dest)
+            raise self.empty(dest)
         return texts
 
     def many(self, dest: str) -> list[str]:
@@ -105,7 +105,7 @@ class RawValues:
             UsageError: it is empty, or no file can have that name.
         """
         if not text.strip():
-            raise self._empty(dest)
+            raise self.empty(dest)
         path = self.base(dest) / expanded(text)
         try:
             path.lstat()
@@ -132,7 +132,8 @@ class RawValues:
         option = next(candidate for candidate in OPTIONS if candidate.dest == dest)
         return option.flag if option.flag and self.values[dest][1] != INI else option.ini
 
-    def _empty(self, dest: str) -> UsageError:
+    def empty(self, dest: str) -> UsageError:
+        """Return the error of an option that has no value."""
         return UsageError(f"{self.name(dest)} was given without a value; give one or leave it out")
 
 

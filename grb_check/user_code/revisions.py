@@ -93,10 +93,12 @@ def _why_missing(folder: Path, name: str) -> str:
     what = "the repository has no such revision"
     if "..." in name:
         what = "the repository has no common ancestor of the two"
+    elif not name.startswith("-") and _asked(folder, "rev-parse", "--verify", "--quiet", name):
+        return "it is no commit; give a commit, a branch or a tag"
     if _asked(folder, "rev-parse", "--is-shallow-repository") == "true":
         return (
-            f"{what}, because this clone is shallow; get its history by `git fetch --unshallow "
-            f"origin`, or by `fetch-depth: 0` of actions/checkout"
+            f"{what}; this clone is shallow: if that is why, get its history by `git fetch "
+            f"--unshallow origin`, or by `fetch-depth: 0` of actions/checkout"
         )
     remote, slash, branch = name.partition("...")[0].partition("/")
     if slash and remote in _asked(folder, "remote").split():

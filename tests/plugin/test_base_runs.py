@@ -180,6 +180,7 @@ def test_files_of_the_working_tree_are_refused_at_the_base(repository: pytest.Py
         (["--grb-update-baseline"], "give one of them"),
         (["--grb-margin=x"], "grb-margin"),
         (["--grb-base=."], "no such revision"),
+        (["--grb-base="], "--grb-base was given without a value"),
     ],
 )
 def test_wrong_input_is_refused_before_any_work(

@@ -36,6 +36,11 @@ def test_the_figure_for_which_a_case_failed(verdict: Verdict | None, short: str,
     assert words_of(MEASURED, verdict) == (short, full)
 
 
+def test_a_gain_has_a_plus() -> None:
+    gained = outcome([(0.8, 0.9), (0.8, 0.9)], [(0.8, 0.6), (0.8, 0.6)])
+    assert words_of(gained) == ("+12.5%", "drop -12.5%")
+
+
 def test_all_cases_together_have_their_loss() -> None:
     """Or in words how they compare."""
     assert words_of_all(LOST) == ("-4.7", "fail, detects 5.2")

@@ -75,6 +75,12 @@ def test_what_is_no_revision_is_refused(repository: Path, name: str) -> None:
         found(repository, name)
 
 
+@pytest.mark.parametrize("name", ["main:model.py", "main^{tree}"])
+def test_a_file_or_a_tree_is_no_commit(repository: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="it is no commit; give"):
+        found(repository, name)
+
+
 def test_a_shallow_clone_is_told_how_to_get_the_history(repository: Path, tmp_path: Path) -> None:
     git(repository, "commit", "--quiet", "--allow-empty", "--message", "second")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repository}", "shallow")
