@@ -97,9 +97,14 @@ class Line:
 
     @property
     def test(self) -> str:
-        """Node id of a user's own test, without parameters; empty for a built-in case."""
-        result = self.row.node_id
-        return "" if is_node_id(result) else fit(result.partition("[")[0])
+        """Node id of a user's own test, without its case; empty for a built-in case."""
+        if is_node_id(self.row.node_id):
+            return ""
+        name, _, parameters = self.row.node_id.removesuffix("]").partition("[")
+        case = self.row.case.id
+        for text in (f"{case}-", f"-{case}", case):
+            parameters = parameters.replace(text, "")
+        return fit(f"{name}[{parameters}]" if parameters else name)
 
     @property
     def limit(self) -> float | None:
