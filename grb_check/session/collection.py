@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -25,7 +25,7 @@ from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.node_ids import ON_ALL, TEST_NAME, NodeId, is_node_id, node_path, parse_node_id
 from grb_check.cases.selection import expand
 from grb_check.cases.whole_numbers import check_repeats
-from grb_check.errors import UsageError, choose
+from grb_check.errors import GrbCheckError, UsageError, choose
 
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
 MARK: Final = "grb"
@@ -109,42 +109,64 @@ def parametrize(
         ids = [case.cell for case in cases]
         metafunc.parametrize("grb_case", cases, ids=ids, indirect=True)
         return
-    marker = metafunc.definition.get_closest_marker(MARK)
-    if marker is None:
-        return
-    marked = cases_of_marker(marker, name_of, registry)
+    definition = metafunc.definition
+    try:
+        marked = marked_cases(definition, name_of, registry)
+    except GrbCheckError as error:
+        raise UsageError(f"{definition.nodeid}: {error}") from None
     if len(marked) > 1:
         ids = [case.id for case in marked]
         metafunc.parametrize("grb_case", marked, ids=ids, indirect=True)
 
 
-def cases_of_marker(
-    marker: pytest.Mark, name_of: Callable[[str], str], registry: AttackRegistry
+def marked_arguments(node: pytest.Item) -> dict[str, Any] | None:
+    """Return the arguments of the markers of a test, its class and its module; None if it has none.
+
+    Of an argument that several give, the closest counts.
+
+    Raises:
+        UsageError: one has an unknown argument.
+    """
+    markers = list(node.iter_markers(MARK))
+    result: dict[str, Any] = {}
+    for marker in reversed(markers):
+        unknown = sorted(set(marker.kwargs) - set(MARK_ARGUMENTS))
+        if marker.args or unknown:
+            raise UsageError(
+                f"@pytest.mark.grb takes {', '.join(f'{name}=' for name in MARK_ARGUMENTS)}; "
+                f"got {', '.join([*map(repr, marker.args), *unknown])}"
+            )
+        result |= marker.kwargs
+    return result if markers else None
+
+
+def marked_cases(
+    node: pytest.Item, name_of: Callable[[str], str], registry: AttackRegistry
 ) -> list[Case]:
-    """Return the cases of `@pytest.mark.grb(dataset=..., difficulty=..., attack=...)`.
+    """Return the cases of a test with `@pytest.mark.grb(dataset=..., difficulty=..., attack=...)`.
 
     Each argument is a string or a list of strings; `attack` is `scenario/name`, a name of a single
     scenario, or `pkg.module:attr`, each with or without modifiers.
 
     Args:
-        marker: as the user wrote it.
+        node: the test.
         name_of: returns the name in case ids of a dataset, which may be given as a folder.
         registry: of attacks.
+
+    Returns:
+        None of a test without the marker.
 
     Raises:
         UsageError: an argument or value is unknown.
     """
-    unknown = sorted(set(marker.kwargs) - set(MARK_ARGUMENTS))
-    if marker.args or unknown:
-        raise UsageError(
-            f"@pytest.mark.grb takes {', '.join(f'{name}=' for name in MARK_ARGUMENTS)}; "
-            f"got {', '.join([*map(repr, marker.args), *unknown])}"
-        )
+    arguments = marked_arguments(node)
+    if arguments is None:
+        return []
 
     def listed(name: str, default: object) -> list[str]:
-        return _listed(name, marker.kwargs.get(name, default))
+        return _listed(name, arguments.get(name, default))
 
-    repeats = marker.kwargs.get("repeats", 1)
+    repeats = arguments.get("repeats", 1)
     given = repr(repeats) if isinstance(repeats, str) else repeats  # a text is no number here
     check_repeats("@pytest.mark.grb(repeats=...)", given)
     scenarios = [

@@ -30,7 +30,7 @@ from grb_check.runs.measuring import Measuring, joined
 from grb_check.runs.start import calls_for
 from grb_check.runs.tasks import ModelOnDataset
 from grb_check.runs.workers.in_process import Inline
-from grb_check.session.collection import MARK, cases_of_marker, point_to
+from grb_check.session.collection import marked_arguments, marked_cases, point_to
 from grb_check.session.planning import SessionPlan
 from grb_check.session.progress import LogLines, Ticker, progress_writer
 from grb_check.session.pytest_private import captured, overridden
@@ -122,10 +122,8 @@ class CaseRunner:
         if callspec is not None and "grb_case" in callspec.params:
             result: Case = callspec.params["grb_case"]
             return result
-        marker = item.get_closest_marker(MARK)
         with suppress(GrbCheckError):
-            if marker is not None:
-                return cases_of_marker(marker, self.name_of, self.plan.registry)[0]
+            return next(iter(marked_cases(item, self.name_of, self.plan.registry)), None)
         return None
 
     def _data_of(self, names: Collection[str]) -> dict[str, str]:
@@ -230,13 +228,13 @@ class CaseRunner:
         if hasattr(request, "param"):
             case: Case = request.param
             return case
-        marker = request.node.get_closest_marker(MARK)
-        if marker is None:
+        cases = marked_cases(request.node, self.name_of, self.plan.registry)
+        if not cases:
             raise UsageError(
                 "this test uses a grb fixture and has no case; mark it with "
                 "@pytest.mark.grb(dataset=..., difficulty=..., attack=...)"
             )
-        return cases_of_marker(marker, self.name_of, self.plan.registry)[0]
+        return cases[0]
 
     def subject(self, label: str) -> Subject:
         """Return the model of that label, imported.
@@ -321,10 +319,8 @@ class CaseRunner:
         return self._in_process.result(case, subject.name, repeats, on)
 
     def _repeats(self, node: pytest.Item) -> int:
-        marked = [
-            mark.kwargs["repeats"] for mark in node.iter_markers(MARK) if "repeats" in mark.kwargs
-        ]
-        return int(marked[0]) if marked else self.plan.settings.repeats
+        marked = marked_arguments(node) or {}
+        return int(marked.get("repeats", self.plan.settings.repeats))
 
     def _travelling(self, model: Any) -> ModelSpec | None:
         """The model as other processes know it; None if they cannot."""

@@ -128,7 +128,34 @@ def test_a_wrong_marker_is_a_short_collection_error(
     )
     result = project.runpytest("--grb-model=models:build", "--grb-case=*/easy/*")
     result.stdout.fnmatch_lines([message])
+    result.stdout.fnmatch_lines(["*test_own.py::test_mine: *"])
     result.stdout.no_fnmatch_line("*collection.py:*")
+
+
+def test_what_a_test_does_not_say_is_said_by_its_class_and_its_module(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        pytestmark = pytest.mark.grb(dataset="./tiny", attack="dice")
+
+        @pytest.mark.grb(attack="injection/rnd", difficulty="easy")
+        class TestRandom:
+            @pytest.mark.grb(difficulty="hard", repeats=1)
+            def test_hard(self, grb_case):
+                assert grb_case.id == "tiny/hard/injection/rnd"
+
+            def test_easy(self, grb_case):
+                assert grb_case.id == "tiny/easy/injection/rnd"
+
+        def test_module(grb_case):
+            assert grb_case.id == "tiny/full/modification/dice"
+        """
+    )
+    result = project.runpytest("--grb-model=models:build", "test_own.py", "-k", "own")
+    result.assert_outcomes(passed=3, deselected=18)
 
 
 def test_a_fixture_without_a_case_or_a_model_says_what_to_do(project: pytest.Pytester) -> None:
