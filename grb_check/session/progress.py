@@ -22,6 +22,7 @@ FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
 EVERY: Final = 0.5
 SOON: Final = 20.0  # seconds before the first line in a log
 LOGGED: Final = 60.0  # seconds between two lines in a log; services end silent jobs
+WAKE: Final = 1.0  # seconds after which a step looks whether its line is due
 
 
 class Ticker:
@@ -102,14 +103,23 @@ class LogLines:
 
     @contextmanager
     def __call__(self, text: str) -> Iterator[Tell]:
-        """Write how far a step is that tells its share, from time to time."""
-        far = HowFar()
+        """Write the text and its duration from time to time until the context ends.
 
-        def tell(share: float) -> None:
-            far.tell(share)
-            self.poll(lambda: f"{text} ({far})")
+        What the context gives may be told the share of the step that is done.
+        """
+        done, far = threading.Event(), HowFar()
 
-        yield tell
+        def write() -> None:
+            while not done.wait(WAKE):
+                self.poll(lambda: f"{text} ({far})")
+
+        thread = threading.Thread(target=write, daemon=True)
+        thread.start()
+        try:
+            yield far.tell
+        finally:
+            done.set()
+            thread.join()
 
     def poll(self, text: Callable[[], str]) -> None:
         """Write the text if nothing was written for long."""

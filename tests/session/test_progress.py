@@ -46,20 +46,24 @@ def test_the_end_of_a_step_has_room_beside_a_long_text() -> None:
     os.close(read_end)
 
 
-def test_a_log_has_a_line_from_a_step_that_tells_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LOGGED", 0.0)
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0, "(40 s)"), (0.5, "(40 s, 50 % tried, about 40 s left)")]
+)
+def test_a_log_has_a_line_from_a_long_step(
+    share: float, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also from one that does not tell its share."""
+    monkeypatch.setattr(progress, "WAKE", 0.01)
     read_end, write_end = os.pipe()
-    monkeypatch.setattr(progress, "SOON", 0.0)
     now = [0.0]
     for module in (progress, how_far):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     log = LogLines(write_end)
-    with log("training"):
-        pass
-    assert written(read_end) == ""
     with log("proving") as tell:
+        assert written(read_end) == ""
+        tell(share)
         now[0] = 40.0
-        tell(0.5)
-    assert written(read_end) == "\ngrb: proving (40 s, 50 % tried, about 40 s left)\n"
+        select.select([read_end], [], [])  # until something is written
+    assert written(read_end) == f"\ngrb: proving {text}\n"
     log.close()
     os.close(read_end)
