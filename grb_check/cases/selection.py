@@ -26,7 +26,7 @@ def check_on_graphs(case: Case) -> None:
         allowed = ", ".join("/".join(pair) for pair in (*attacks_on_graphs(), *worst))
         raise UsageError(
             f"{case.dataset} is a set of graphs, which {case.scenario}/{case.attack} cannot "
-            f"attack; allowed: {allowed}"
+            f"attack; allowed: {allowed} (one graph of nodes is a single Data, in no list or dict)"
         )
     if case.difficulty != WHOLE:
         raise UsageError(

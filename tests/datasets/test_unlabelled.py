@@ -126,8 +126,19 @@ def test_each_of_several_splits_can_be_named() -> None:
     assert "(split 2 of 2)" in second.origin
     with pytest.raises(DataError, match="has 2 splits, and no split 3; give a number from 1 to 2"):
         read(data, number=3)
-    with pytest.raises(DataError, match="has one split, and no split 2"):
+    with pytest.raises(DataError, match="has 1 split, and no split 2"):
         read(graph(GRAPH.y.clone()), number=2)
+
+
+def test_masks_of_different_numbers_of_splits_are_refused() -> None:
+    """A mask of one column, or none, belongs to all splits."""
+    data = graph(GRAPH.y.clone())
+    data.train_mask = torch.stack([data.train_mask] * 3, dim=1)
+    data.val_mask = data.val_mask[:, None]
+    assert "(split 2 of 3)" in read(data, number=2).origin
+    data.val_mask = data.val_mask.expand(-1, 2)
+    with pytest.raises(DataError, match=r"train_mask \[\d+, 3\], val_mask \[\d+, 2\]: one column"):
+        read(data)
 
 
 def test_the_training_nodes_of_the_datas_own_split_are_remembered_beside_grbs() -> None:

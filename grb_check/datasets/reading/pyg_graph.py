@@ -359,32 +359,44 @@ def _masks(data: Data, num_nodes: int, where: str, number: int) -> tuple[Masks |
         if number > 1:
             raise DataError(f"{where}: has no masks, so that it has no split {number}")
         return None, ""
-    absent = [key for key in keys if key not in present]
-    if absent and absent != ["val_mask"]:
+    absent = [key for key in ("train_mask", "test_mask") if key not in present]
+    if absent:
         raise DataError(
             f"{where}: has {', '.join(present)}, but no {', '.join(absent)}; add it, or give "
             f"--grb-split=grb for a model that is trained here"
         )
     masks = {key: np.zeros(num_nodes, dtype=np.bool_) for key in keys}
-    splits = 1
-    for key in present:
-        values = dense_array(data[key], f"{where}: {key}")
-        if values.ndim == 2 and values.shape[1]:
-            splits = max(splits, values.shape[1])
-            if number > values.shape[1] > 1:
-                raise DataError(
-                    f"{where}: has {count(values.shape[1], 'split')}, and no split {number}; give "
-                    f"a number from 1 to {values.shape[1]} behind #"
-                )
-            values = values[:, min(max(number, 1), values.shape[1]) - 1]
-        masks[key] = _mask(values, num_nodes, f"{where}: {key}")
+    arrays = {key: dense_array(data[key], f"{where}: {key}") for key in present}
+    splits = _splits_of(arrays, where)
     if number > splits:
-        raise DataError(f"{where}: has one split, and no split {number}; leave out #{number}")
+        advice = f"give a number from 1 to {splits} behind #" if splits > 1 else f"leave out #{number}"
+        raise DataError(f"{where}: has {count(splits, 'split')}, and no split {number}; {advice}")
+    for key, values in arrays.items():
+        several = values.ndim == 2 and values.shape[1] > 1
+        of_split = values[:, max(number, 1) - 1] if several else values
+        single = of_split.ndim == 2 and of_split.shape[1] == 1
+        masks[key] = _mask(of_split[:, 0] if single else of_split, num_nodes, f"{where}: {key}")
     remark = ""
     if splits > 1:
         remark = f" (split {max(number, 1)} of {splits}{'' if number else '; #2 names another'})"
     train, val, test = (masks[key] for key in keys)
     return Masks(train=train, val=val, test=test), remark
+
+
+def _splits_of(masks: Mapping[str, NDArray[Any]], where: str) -> int:
+    """Return the number of splits; masks with one column, or none, belong to all of them.
+
+    Raises:
+        DataError: masks have different numbers of columns.
+    """
+    columns = {key: mask.shape[1] for key, mask in masks.items() if mask.ndim == 2}
+    several = {number for number in columns.values() if number > 1}
+    if len(several) > 1:
+        shapes = ", ".join(f"{key} {list(masks[key].shape)}" for key in columns)
+        raise DataError(
+            f"{where}: {shapes}: one column of each is a split, so that there must be as many"
+        )
+    return max(several, default=1)
 
 
 def _mask(values: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.bool_]:

@@ -191,6 +191,7 @@ def test_forms_that_mean_the_same(module: ModuleType) -> None:
         ({"val_mask": torch.ones(7, dtype=torch.bool)}, r"val_mask: .*120 nodes, not bool\[7\]"),
         ({"test_mask": torch.rand(NUM_NODES)}, r"test_mask: .*not float32\[120\]"),
         ({"test_mask": None}, "has train_mask, val_mask, but no test_mask"),
+        (dict.fromkeys(("train_mask", "val_mask")), "has test_mask, but no train_mask; add it"),
         ({"train_mask": torch.ones(NUM_NODES, dtype=torch.bool)}, "share 60 nodes"),
         ({"train_mask": torch.zeros(NUM_NODES, dtype=torch.bool)}, "no training nodes"),
         (dict.fromkeys(("train_mask", "val_mask", "test_mask")), "no split of its own"),
