@@ -21,12 +21,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fetch each dataset, and return 1 if one of them failed."""
+    """Fetch each dataset, and return 1 if one of them failed.
+
+    Raises:
+        UsageError: a name is of no dataset; nothing is fetched then.
+    """
     searched = replace(console.places_of(options), download=True)
+    sources = {spec: find_original(spec, searched) for spec in options.datasets}
     result = OK
-    for spec in options.datasets:
+    for spec, source in sources.items():
         try:
-            say(f"{spec}: {_fetched(find_original(spec, searched))}")
+            say(f"{spec}: {_fetched(source)}")
         except GrbCheckError as error:
             complain(options.words(error))
             result = FAILED

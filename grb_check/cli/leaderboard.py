@@ -147,7 +147,12 @@ def _about(
             f"dataset {outcome.case.dataset}: {outcome.origin}, fingerprint {outcome.dataset}",
             f"repeats: {len(outcome.repeats)}, each with its own training and attack",
         ]
-    about += [f"model {title}: {model}" for title, model in models.items() if ":" in model]
+    arguments = _arguments(members)
+    about += [
+        f"model {title}: {model}{arguments.get(title, '')}"
+        for title, model in models.items()
+        if ":" in model
+    ]
     about += [
         f"attack {name}: {outcome.attack or 'of no version'}" for name, outcome in outcomes.items()
     ]
@@ -169,6 +174,16 @@ def _title(case: CaseRecord, record: RunRecord) -> tuple[str, str]:
     if entry is None:
         return label, target
     return (entry.title if label == entry.name else label), entry.described
+
+
+def _arguments(members: Sequence[_Member]) -> dict[str, str]:
+    """Return what factories were given, as `(width=4)`, by the label of the model."""
+    specs = {spec.label: spec for member in members for spec in member.record.settings.models}
+    given = {label: spec.arguments for label, spec in specs.items() if spec.arguments}
+    return {
+        label: f"({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+        for label, arguments in given.items()
+    }
 
 
 def _measured_with(record: RunRecord) -> str:

@@ -48,7 +48,11 @@ def rows(*attacks: str, level: str = "easy") -> list[CaseRecord]:
 def run(cases: Sequence[CaseRecord], split: str = "grb") -> tuple[str, RunRecord]:
     """A run of these cases, of two models."""
     recorded_run = run_record(record([], environment={"grb_check": "0.1.0", "torch": "9"}))
-    models = [ModelSpec(label=label, target=target) for label, target in TARGETS.items()]
+    arguments = {MINE: "{'width': 4}", OURS: "{}"}
+    models = [
+        ModelSpec(label=label, target=target, args=arguments[label])
+        for label, target in TARGETS.items()
+    ]
     settings = replace(recorded_run.settings, models=tuple(models), split=split)
     return "run.json", replace_fields(recorded_run, cases=tuple(cases), settings=settings)
 
@@ -69,6 +73,7 @@ def test_a_board_has_the_figures_of_the_cases() -> None:
     assert board.cells[NO_ATTACK][MINE]["easy"].mean == pytest.approx(0.8)
     assert len(board.cells) == 3
     assert "measured with grb_check 0.1.0, torch 9" in board.about
+    assert "model mine: mypkg:build(width=4)" in board.about
 
 
 def test_runs_are_put_together() -> None:

@@ -113,6 +113,21 @@ def test_wrong_input_is_one_message_without_a_traceback(
     assert captured.out == ""
 
 
+@pytest.mark.parametrize(("name", "code"), [("nosuch", 4), ("grb-cora", 1)])
+def test_a_wrong_name_is_no_failed_download(
+    home: Path,
+    name: str,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And nothing is fetched beside it."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    source = "http://127.0.0.1:9/x.zip"
+    assert main(["fetch", "synthetic-cora", name, "--source", source]) == code
+    assert ("nodes" in capsys.readouterr().out) == (code == 1)
+
+
 @pytest.mark.parametrize("arguments", [[], ["fetch"], ["info"], ["nonsense"], ["info", "a", "b"]])
 def test_wrong_usage_ends_with_4(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """As in pytest; argparse would end with 2."""

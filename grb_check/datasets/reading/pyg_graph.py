@@ -369,7 +369,9 @@ def _masks(data: Data, num_nodes: int, where: str, number: int) -> tuple[Masks |
     arrays = {key: dense_array(data[key], f"{where}: {key}") for key in present}
     splits = _splits_of(arrays, where)
     if number > splits:
-        advice = f"give a number from 1 to {splits} behind #" if splits > 1 else f"leave out #{number}"
+        advice = (
+            f"give a number from 1 to {splits} behind #" if splits > 1 else f"leave out #{number}"
+        )
         raise DataError(f"{where}: has {count(splits, 'split')}, and no split {number}; {advice}")
     for key, values in arrays.items():
         several = values.ndim == 2 and values.shape[1] > 1

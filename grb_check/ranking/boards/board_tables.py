@@ -22,15 +22,11 @@ DEFENCE_TITLES: Final[Mapping[DefenceMeasure, str]] = {
     "avg_3min": "Avg. 3-Min",
     "weighted": "Weighted",
 }
-
-
 ATTACK_TITLES: Final[Mapping[AttackMeasure, str]] = {
     "avg": "Avg.",
     "avg_3max": "Avg. 3-Max",
     "weighted": "Weighted",
 }
-
-
 _ADAPTIVE: Final = (
     " Black-box attacks do not see the model, adaptive ones do; ranks are in parentheses."
 )
@@ -60,7 +56,7 @@ def markdown(board: Board) -> str:
         "Accuracy in percent, mean ± standard deviation over the repeats. Weighted: the lowest "
         "accuracy of a defence, or the highest under an attack, counts most (1/i², normalised). "
         f"Summaries of defences include the row without attack; {_formed(board)}."
-        f"{_ADAPTIVE if board.adaptive else ''}",
+        f"{_ADAPTIVE if board.adaptive else ''} Places are those at {board.difficulties[-1]}.",
         "",
         "## Defences by weighted accuracy",
         "",
