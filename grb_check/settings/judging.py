@@ -147,7 +147,8 @@ def check_baseline(raw: RawValues, settings: RunSettings) -> None:
     A file of the ini file stands back for a base.
 
     Raises:
-        UsageError: a base beside a file on the command line, or no file to write.
+        UsageError: a base beside a file on the command line, no file to write, or a setting of a
+            comparison on the command line without any.
     """
     if settings.base is not None:
         file = raw.is_given("grb_baseline") and raw.one("grb_baseline") != OFF
@@ -158,3 +159,10 @@ def check_baseline(raw: RawValues, settings: RunSettings) -> None:
             )
     elif settings.update and not settings.baseline:
         raise UsageError(f"{UPDATE_FLAG} needs the file to write; add --grb-baseline=FILE")
+    if settings.base or settings.baseline or settings.execution.shard:  # parts are compared later
+        return
+    for dest in filter(raw.is_given, ("grb_margin", "grb_inconclusive")):
+        raise UsageError(
+            f"{raw.name(dest)} is of a comparison, and this run is compared with nothing; add "
+            f"--grb-base=REV or --grb-baseline=FILE, or leave it out"
+        )

@@ -161,4 +161,9 @@ def _execution(
             f"by itself; give --grb-jobs=1 or more as well, or --grb-executor, "
             f"or no timeout"
         )
+    if raw.is_given("grb_shrink") and execution.shrink and not execution.evidence:
+        raise UsageError(
+            f"{raw.name('grb_shrink')} reduces the perturbations that are kept as evidence, and "
+            f"--grb-evidence is off; give it a directory, or leave one of them out"
+        )
     return execution

@@ -56,6 +56,20 @@ def test_a_timeout_needs_workers(tmp_path: Path) -> None:
         settings(tmp_path, timeout="60")
 
 
+def test_an_option_without_its_partner_is_refused(tmp_path: Path) -> None:
+    """It would have no effect; in the ini file it waits for the partner."""
+    with pytest.raises(UsageError, match="--grb-margin is of a comparison.*--grb-base=REV"):
+        settings(tmp_path, margin="3")
+    with pytest.raises(UsageError, match="--grb-inconclusive is of a comparison"):
+        settings(tmp_path, inconclusive="fail")
+    assert settings(tmp_path, margin="3", base="main").margin == 3
+    assert settings(tmp_path, margin="3", shard="1/2").margin == 3
+    assert settings(tmp_path, ini={"margin": "3", "inconclusive": "fail"}).margin == 3
+    with pytest.raises(UsageError, match="--grb-shrink reduces .* --grb-evidence is off"):
+        settings(tmp_path, shrink=True, evidence="off")
+    assert settings(tmp_path, ini={"shrink": True}, evidence="off").execution.shrink
+
+
 def test_a_baseline_of_the_ini_file_can_be_switched_off(tmp_path: Path) -> None:
     """And no file of that name is written."""
     options = settings(tmp_path, ini={"baseline": "kept.json"}, baseline="off")
