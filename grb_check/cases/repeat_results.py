@@ -103,8 +103,10 @@ class CaseResult:
         results: of the repeats, in order.
         further: measures what the default limit needs before it fails the case: first its other
             references, then repeats up to `ENOUGH`; None if nothing is left.
+        beside_all: whether all references that the dataset can have were asked.
     """
 
     outcome: Outcome
     results: tuple[RepeatResult, ...]
     further: Callable[[], CaseResult] | None
+    beside_all: bool = False

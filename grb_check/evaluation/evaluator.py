@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
@@ -13,7 +13,7 @@ from grb_check.attacks.registry import Pair
 from grb_check.attacks.threat import Threat
 from grb_check.attacks.verdicts import Tell, untold
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import UNDEFENDED, Outcome
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult, outcome_of
 from grb_check.datasets.graph_dataset import AnyDataset
 from grb_check.datasets.metric import why_metric
@@ -183,15 +183,29 @@ class Evaluator:
                 progress=self._progress,
             )
 
-    def references(self, source: datasets.Source, case: Case, result: RepeatResult) -> RepeatResult:
-        """Return a result of `repeat` with the scores of all references.
+    def references(
+        self,
+        source: datasets.Source,
+        case: Case,
+        result: RepeatResult,
+        undefended: Collection[str],
+    ) -> RepeatResult:
+        """Return a result of `repeat` with the scores of further references.
 
         Those that it lacks are not attacked where no undefended one has learned the data.
+
+        Args:
+            source: of the dataset.
+            case: of the result.
+            result: to complete.
+            undefended: kinds of undefended references that are wanted, if the dataset can have
+                them.
         """
         measured = result.measurement
         trial = self.trial(source, case, measured.seed)
         dataset = trial.harness.dataset
-        kinds = references_on(dataset)
+        others = {*UNDEFENDED} - {*undefended}
+        kinds = [kind for kind in references_on(dataset) if kind not in others]
         have = {**measured.references, **result.facts.shipped}
         missing = [kind for kind in kinds if kind not in have]
         with (
@@ -204,7 +218,7 @@ class Evaluator:
                 missing = []
             scores = reference_scores(trial, result.methods, missing)
         known = {**measured.references, **scores}
-        references = {kind: known[kind] for kind in kinds if kind in known}
+        references = {kind: known[kind] for kind in references_on(dataset) if kind in known}
         return replace(result, measurement=replace(measured, references=references))
 
     def facts(self, source: datasets.Source, case: Case) -> CaseFacts:

@@ -122,7 +122,7 @@ def judge_result(
     while result.further is not None and _in_doubt(result.outcome, gate, comparison, cases):
         unlearned = not result.outcome.undefended_references
         result = result.further()
-        if unlearned and not result.outcome.undefended_references:
+        if result.beside_all and unlearned and not result.outcome.undefended_references:
             break  # the other references have not learned the data either
     return judge(result.outcome, gate, comparison, cases=cases), result
 

@@ -99,5 +99,6 @@ def evaluate(
     calls = Inline(settings, attacks=registry)
     with closing(Measuring(calls, settings, lambda _: on)) as measuring:
         result = measuring.result(Case(source.name, difficulty, *pair), subject.name, repeats)
-        full = result.further() if result.further else result
-    return full.outcome
+        while result.further is not None and not result.beside_all:
+            result = result.further()
+    return result.outcome

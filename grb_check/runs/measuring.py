@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from grb_check.cases.case import Case
+from grb_check.cases.outcomes import IN_DOUBT
 from grb_check.cases.repeat_results import ENOUGH, CaseResult, RepeatResult, outcome_of
 from grb_check.cases.selection import by_model_and_dataset
 from grb_check.cases.suites import members_of
@@ -190,29 +191,37 @@ class Measuring:
         members, further = self._members(case, on), range(repeats, ENOUGH)
 
         def of(
-            by_member: list[list[RepeatResult]], more: Callable[[], CaseResult] | None
+            by_member: list[list[RepeatResult]],
+            more: Callable[[], CaseResult] | None,
+            *,
+            beside_all: bool = False,
         ) -> CaseResult:
             strongest = tuple(_strongest(case, members, by_member))
             outcome = outcome_of(case, name, strongest)
-            return CaseResult(outcome=outcome, results=strongest, further=more)
+            return CaseResult(
+                outcome=outcome, results=strongest, further=more, beside_all=beside_all
+            )
 
-        def beside_all() -> CaseResult:
+        def beside(known: list[list[RepeatResult]], stage: int) -> CaseResult:
             full = [
-                self._with_references(member, of_member, on)
-                for member, of_member in zip(members, results, strict=True)
+                self._with_references(member, of_member, stage, on)
+                for member, of_member in zip(members, known, strict=True)
             ]
+            if stage + 1 < len(IN_DOUBT):
+                return of(full, lambda: beside(full, stage + 1))
 
             def confirmed() -> CaseResult:
                 more = [
-                    self._with_references(member, self._results(member, further, on), on)
+                    self._with_references(member, self._results(member, further, on), stage, on)
                     for member in members
                 ]
-                return of([[*some, *rest] for some, rest in zip(full, more, strict=True)], None)
+                both = [[*some, *rest] for some, rest in zip(full, more, strict=True)]
+                return of(both, None, beside_all=True)
 
-            return of(full, confirmed if repeats < ENOUGH else None)
+            return of(full, confirmed if repeats < ENOUGH else None, beside_all=True)
 
         results = [self._results(member, range(repeats), on) for member in members]
-        return of(results, beside_all)
+        return of(results, lambda: beside(results, 0))
 
     def _results(self, case: Case, seeds: range, on: ModelOnDataset | None) -> list[RepeatResult]:
         """The results of these repeats of a case, which is not `worst`."""
@@ -230,14 +239,21 @@ class Measuring:
             return [_raised(self._wait(call).values[case]) for call in calls]
 
     def _with_references(
-        self, case: Case, results: Sequence[RepeatResult], on: ModelOnDataset | None
+        self, case: Case, results: Sequence[RepeatResult], stage: int, on: ModelOnDataset | None
     ) -> list[RepeatResult]:
-        """Results with the scores of all references, or of those that every repeat has."""
+        """Results with the scores of the references of a stage, or of those that all repeats have.
+
+        Args:
+            case: of the results.
+            results: of its repeats.
+            stage: of `IN_DOUBT`.
+            on: another model than the one that the case names.
+        """
         calls = []
         for result in results:
             task = self._task(steps.references, (case,), result.measurement.seed, len(results), on)
             lean = replace(result, perturbation=b"")
-            calls.append(self.calls.submit(replace(task, given={case: lean})))
+            calls.append(self.calls.submit(replace(task, given={case: (lean, IN_DOUBT[stage])})))
         with self._cleared():
             full = [_raised(self._wait(call).values[case]) for call in calls]
         shared = set.intersection(*({*one.measurement.references} for one in full))

@@ -62,9 +62,10 @@ def measure(process: Process, task: Task) -> Iterator[tuple[Case, RepeatResult |
 
 
 def references(process: Process, task: Task) -> Iterator[tuple[Case, RepeatResult | Exception]]:
-    """Add the scores of all references to the results that are given."""
-    for case, result in task.given.items():
-        yield case, _attempted(partial(process.evaluator.references, task.on.source, case, result))
+    """Add the scores of the given kinds of references to the results that are given."""
+    for case, (result, kinds) in task.given.items():
+        of_result = partial(process.evaluator.references, task.on.source, case, result)
+        yield case, _attempted(partial(of_result, kinds))
 
 
 def _attempted(function: Callable[[], RepeatResult]) -> RepeatResult | Exception:

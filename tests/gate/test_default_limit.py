@@ -204,6 +204,9 @@ def test_other_references_are_measured_if_the_first_has_learned_nothing() -> Non
     assert verdict.result == "measured"
     _, alone = judge_result(result(first, first, both), Gate())  # of a graph with one reference
     assert alone.further is not None
+    quick = CaseResult(outcome=first, results=(), further=lambda: result(both, first))
+    _, used = judge_result(replace(result(first), further=lambda: quick), Gate())
+    assert used.outcome is both
 
 
 def test_a_model_as_robust_as_one_of_the_references_passes() -> None:
@@ -217,7 +220,7 @@ def test_a_model_as_robust_as_one_of_the_references_passes() -> None:
 def result(*steps: Outcome) -> CaseResult:
     """A case whose outcome becomes the next of these when more is measured."""
     further = (lambda: result(*steps[1:])) if steps[1:] else None
-    return CaseResult(outcome=steps[0], results=(), further=further)
+    return CaseResult(outcome=steps[0], results=(), further=further, beside_all=True)
 
 
 @given(outcomes(), st.integers(1, 20))

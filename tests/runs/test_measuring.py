@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,7 +11,8 @@ from outcome_factory import outcome
 
 from grb_check import datasets
 from grb_check.cases.case import Case
-from grb_check.cases.repeat_results import ENOUGH, CaseFacts, RepeatResult
+from grb_check.cases.outcomes import IN_DOUBT
+from grb_check.cases.repeat_results import ENOUGH, CaseFacts, CaseResult, RepeatResult
 from grb_check.errors import ModelError
 from grb_check.runs.measuring import Measuring
 from grb_check.runs.steps import Checked, check, references
@@ -86,7 +88,7 @@ class Imitation:
 
     def __init__(self, failing: Case | None = None, refused: tuple[str, ...] = ()) -> None:
         self.run: list[tuple[Case, int]] = []
-        self.beside: list[tuple[Case, int]] = []
+        self.beside: list[tuple[int, Collection[str]]] = []
         self._failing = failing
         self._refused = refused
 
@@ -94,8 +96,9 @@ class Imitation:
         if task.step is check:
             return Checking(task, refused=task.cases[0].model in self._refused)
         if task.step is references:
-            self.beside += [(case, task.seed) for case in task.given]
-            return Known(Answer(values=task.given, device="cpu", environment={"threads": "1"}))
+            values = {case: result for case, (result, _) in task.given.items()}
+            self.beside += [(task.seed, kinds) for _, kinds in task.given.values()]
+            return Known(Answer(values=values, device="cpu", environment={"threads": "1"}))
         return Later(self, task)
 
     def value(self, case: Case, seed: int) -> RepeatResult | Exception:
@@ -149,21 +152,22 @@ def test_a_case_that_fails_raises_its_error_each_time() -> None:
     assert list(measurements.devices) == ["cpu"]
 
 
-def test_a_case_in_doubt_is_measured_beside_all_references_and_then_again() -> None:
-    """No repeat is measured twice, and each is beside all references."""
+def test_a_case_in_doubt_is_measured_beside_further_references_and_then_again() -> None:
+    """Beside quick ones first. No repeat is measured twice, and each is beside all references."""
     calls = Imitation()
-    measurements = measuring(calls)
-    first = measurements.result(PGD, "m", 2)
-    assert first.further is not None
-    beside_all = first.further()
-    assert beside_all.further is not None
-    enough = beside_all.further()
-    assert enough.further is None
-    assert [len(result.results) for result in (first, beside_all, enough)] == [2, 2, ENOUGH]
-    assert [repeat.measurement.seed for repeat in enough.results] == [*range(ENOUGH)]
+    result: CaseResult | None = measuring(calls).result(PGD, "m", 2)
+    steps = []
+    while result is not None:
+        steps.append(result)
+        result = result.further() if result.further is not None else None
+    assert [len(step.results) for step in steps] == [2, 2, 2, ENOUGH]
+    assert [step.beside_all for step in steps] == [False, False, True, True]
+    assert [repeat.measurement.seed for repeat in steps[-1].results] == [*range(ENOUGH)]
     assert calls.run == [(PGD, seed) for seed in range(ENOUGH)]
-    assert calls.beside == [(PGD, seed) for seed in range(ENOUGH)]
-    assert enough.results[-1].perturbation == b"pgd"
+    quick, every = IN_DOUBT
+    assert calls.beside[:2] == [(0, quick), (1, quick)]
+    assert calls.beside[2:] == [(seed, every) for seed in range(ENOUGH)]
+    assert steps[-1].results[-1].perturbation == b"pgd"
 
 
 class BesideSome(Imitation):
@@ -173,7 +177,7 @@ class BesideSome(Imitation):
         if task.step is not references:
             return super().submit(task)
         values: dict[Case, RepeatResult] = {}
-        for case, result in task.given.items():
+        for case, (result, _) in task.given.items():
             measured = result.measurement
             more = {"gat": measured.victim} if task.seed == 0 else {}
             measured = replace(measured, references={**measured.references, **more})

@@ -58,14 +58,14 @@ def test_a_timeout_needs_workers(tmp_path: Path) -> None:
 
 def test_an_option_without_its_partner_is_refused(tmp_path: Path) -> None:
     """It would have no effect; in the ini file it waits for the partner."""
-    with pytest.raises(UsageError, match="--grb-margin is of a comparison.*--grb-base=REV"):
+    with pytest.raises(UsageError, match=r"--grb-margin is of a comparison.*--grb-base=REV"):
         settings(tmp_path, margin="3")
     with pytest.raises(UsageError, match="--grb-inconclusive is of a comparison"):
         settings(tmp_path, inconclusive="fail")
     assert settings(tmp_path, margin="3", base="main").margin == 3
     assert settings(tmp_path, margin="3", shard="1/2").margin == 3
     assert settings(tmp_path, ini={"margin": "3", "inconclusive": "fail"}).margin == 3
-    with pytest.raises(UsageError, match="--grb-shrink reduces .* --grb-evidence is off"):
+    with pytest.raises(UsageError, match=r"--grb-shrink reduces .* --grb-evidence is off"):
         settings(tmp_path, shrink=True, evidence="off")
     assert settings(tmp_path, ini={"shrink": True}, evidence="off").execution.shrink
 
