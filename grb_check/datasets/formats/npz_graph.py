@@ -45,10 +45,16 @@ def read(source: Source) -> Dataset:
 
     from grb_check.datasets.assembly import dataset_of
     from grb_check.datasets.reading.adjacency import num_nodes_of, read_matrix
-    from grb_check.datasets.reading.npz import array_of, read_npz
+    from grb_check.datasets.reading.npz import array_of, names_in, read_npz
 
     where = str(source.path)
     arrays = read_npz(source.path, _KEYS)
+    if not arrays:
+        present = ", ".join(names_in(source.path)) or "nothing"
+        raise DataError(
+            f"{where}: has {present}, which is another layout than {', '.join(_ADJACENCY)}, labels "
+            f"and features; write a function that returns a Data, and give pkg.module:function"
+        )
     labels = array_of(arrays, "labels", where)
     adjacency = {part: array_of(arrays, f"adj_{part}", where) for part in _PARTS}
     for key in _ADJACENCY:  # large, and turned into a matrix here

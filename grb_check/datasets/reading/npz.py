@@ -42,6 +42,12 @@ def read_npz(path: Path, keys: Collection[str] | None = None) -> dict[str, NDArr
         raise DataError(f"{path}: not a readable npz file: {one_line(error)}") from error
 
 
+def names_in(path: Path) -> list[str]:
+    """Return the names of the arrays of an npz file that `read_npz` can read."""
+    with np.load(path, allow_pickle=False) as file:
+        return list(file.files)
+
+
 def array_of(arrays: dict[str, NDArray[Any]], key: str, where: str) -> NDArray[Any]:
     """Return the array of a key; if it is missing, a `DataError` names the present keys."""
     if key not in arrays:

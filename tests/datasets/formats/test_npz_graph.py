@@ -59,6 +59,13 @@ def test_dense_features_give_the_same_dataset(tmp_path: Path) -> None:
     assert sparse.fingerprint() == load_npz_graph("ring", path).fingerprint()
 
 
+def test_another_layout_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "graph.npz"
+    np.savez(path, node_features=np.zeros((3, 2)), edges=np.zeros((4, 2), np.int64))
+    with pytest.raises(DataError, match="has node_features, edges, which is another layout"):
+        load_npz_graph("graph", path)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
