@@ -12,7 +12,6 @@ from grb_check.errors import UsageError
 
 NODE_PREFIX: Final = "grb"
 
-
 # Verdicts on all cases of a model and dataset.
 AUDIT_TEST: Final = "test_audit"
 BASELINE_TEST: Final = "test_baseline"

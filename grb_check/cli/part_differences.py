@@ -14,17 +14,11 @@ from grb_check.reports.record import (
 )
 
 SHARED: Final = ("grb_check", *NUMERIC, PACK)  # that all parts must have in common
-
-
 OF_THE_MACHINE: Final = (PROCESSOR, THREADS)  # may round otherwise, which training amplifies
-
-
 UNEXPLAINED: Final = (
     "though the files, versions and machine are the same: code or data outside of the package "
     "differs, or the training is not deterministic"
 )
-
-
 Trained: TypeAlias = tuple[str, str, int]  # model, dataset, seed
 
 

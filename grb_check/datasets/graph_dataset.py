@@ -19,11 +19,7 @@ from grb_check.datasets.source import DataChange, FeatureRule
 from grb_check.errors import DataError, count
 
 SEED: Final = 42  # of the splits of sets of graphs
-
-
 VALIDATION_SHARE: Final = 0.1  # of the training graphs
-
-
 LEAST: Final = 3  # training graphs: one of each of two classes, and one for validation
 
 

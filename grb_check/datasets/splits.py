@@ -14,11 +14,7 @@ from grb_check.datasets.source import DataChange
 from grb_check.errors import DataError, count
 
 GRB_SEED: Final = 42
-
-
 SMALLEST_GRAPH: Final = 10  # with fewer nodes a tenth of them is none
-
-
 _SHORT: Final = 15  # numpy's quicksort leaves slices of up to 16 items to insertion sort
 
 Int64Array = NDArray[np.int64]

@@ -41,20 +41,10 @@ from grb_check.cases.metrics import relative_drop
 from grb_check.cases.outcomes import Outcome
 
 DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of a reference
-
-
 ALPHA: Final = 0.03  # one-sided, shared by the cases of a run
-
-
 SHARED: Final = 2 / 3  # power of the number of cases; 1 would be Bonferroni's correction
-
-
 PRIOR_SCALE: Final = 0.85
-
-
 PRIOR_FREEDOM: Final = 5.0
-
-
 PRIOR_TARGETS: Final = 268  # of each difficulty of synthetic-cora, where scale and d_0 were fitted
 
 

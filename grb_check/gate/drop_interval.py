@@ -11,11 +11,7 @@ from grb_check.cases.outcomes import Scores
 from grb_check.gate.default_limit import drop_variance
 
 INTERVAL: Final = 0.95  # two-sided, for the mean drop
-
-
 ONE_REPEAT_SCALE: Final = 2.4  # variance between trainings, in binomial variances of the drop
-
-
 ONE_REPEAT_FREEDOM: Final = 4.0
 
 

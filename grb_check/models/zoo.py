@@ -251,8 +251,6 @@ CONTRASTIVE: Final = (
         "encoder of graphs, learned augmentation (Suresh et al. 2021)",
     ),
 )
-
-
 EVERY: Final = (*ZOO.values(), *SIMPLE, *CONTRASTIVE)
 
 

@@ -27,11 +27,8 @@ Status: TypeAlias = Literal[
     "pass",
 ]
 
-
 # In the order of interest to people.
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
-
-
 WORDS: Final[Mapping[Status, str]] = {
     "fail": "failed",
     "error": "ended in an error",
@@ -44,18 +41,11 @@ WORDS: Final[Mapping[Status, str]] = {
     "measured": "measured",
     "pass": "passed",
 }
-
-
 FINE: Final[frozenset[Status]] = frozenset(("pass", "measured"))
-
-
 BAD: Final[frozenset[Status]] = frozenset(("fail", "error", "missing"))
-
 
 # Tests that pass, though nothing shows that the model is robust; the reason is in `Line.first`.
 UNSURE: Final[frozenset[Status]] = frozenset(("warn", "inconclusive"))
-
-
 LOST: Final = (
     "never came back: its worker died, its report could not travel, or the run was stopped"
 )

@@ -26,15 +26,11 @@ HEADER_OPTIONS: Final = (
     "grb_baseline",
     "grb_base",
 )
-
-
 FEATURES: Final = {
     "grb": "features normalised as in GRB",
     "rows": "features scaled so that rows sum to 1",
     "given": "features as given",
 }
-
-
 SECTIONS: Final[tuple[Section, ...]] = ("attacked", "data", "limits", "baselines", "ranks")
 
 

@@ -25,11 +25,7 @@ from grb_check.victims.probed import Probed
 
 # Weights of the L2 penalty beside the summed loss, on standardised embeddings; strongest first.
 STRENGTHS: Final = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
-
-
 MAX_ITERATIONS: Final = 1000
-
-
 Probe = tuple[NDArray[np.float64], NDArray[np.float64]]  # weight [c, size], bias [c]
 
 

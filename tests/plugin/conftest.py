@@ -81,8 +81,6 @@ def build(num_features, num_classes):
 def broken(num_features):
     raise ValueError("the factory's own fault")
 """
-
-
 ATTACKS = """
 import torch
 import grb_check, models

@@ -28,8 +28,6 @@ FILES = (
     "--grb-html=r/a.html",
     "--grb-markdown=r/a.md",
 )
-
-
 PLAIN = ("-o", "grb_junit_properties=false", "-o", "junit_family=xunit1")
 
 

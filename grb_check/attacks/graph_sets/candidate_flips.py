@@ -33,8 +33,6 @@ from grb_check.errors import GradientError
 
 RANDOM_PAIRS: Final = 300  # of a graph, drawn each time if the model lacks gradients of all pairs
 TRIAL_NODES: Final = 2_000  # of the graphs on which it is found out which gradients it has
-
-
 RowObjective = Callable[[Tensor, Tensor], Tensor]
 
 

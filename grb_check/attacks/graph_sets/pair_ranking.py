@@ -21,14 +21,8 @@ from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.protocol import PairGradients
 
 LARGE: Final = 1_500  # nodes; larger graphs are searched block by block, one at a time
-
-
 ENTRIES: Final = 4_000_000  # pairs of graphs of similar size that are ranked together
-
-
 GROWTH: Final = 1.25  # ratio of sizes among them
-
-
 _LEVELS: Final = 2**21  # more rounding steps than any gain has
 
 

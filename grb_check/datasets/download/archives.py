@@ -17,11 +17,7 @@ from grb_check.errors import DataError, one_line
 from grb_check.files.outputs import writing
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an empty one
-
-
 _PIECE: Final = 1 << 18
-
-
 Folder = tuple[str, ...]
 
 

@@ -9,17 +9,9 @@ from typing import Final
 from grb_check.cases.verdicts import Collapses
 
 FAR: Final = 10.0  # points below the median, at least
-
-
 DEVIATIONS: Final = 6.0  # robust standard deviations below the median, at least
-
-
 FAR_STEPS: Final = 3.0  # targets below the median, at least
-
-
 MIN_REPEATS: Final = 8  # for a median and a spread that one repeat does not decide
-
-
 NORMAL: Final = 1.4826  # standard deviations in a median absolute deviation, of normal values
 
 

@@ -17,30 +17,18 @@ if TYPE_CHECKING:
 
 TWO_SIDED: Final = 0.975  # one-sided level of both ends of a 95 % interval
 MISSED: Final = 0.05  # error rate of excluding a loss beyond the margin, one-sided
-
-
 ON_TARGETS: Final = "t-test on targets"
-
-
 ON_REPEATS: Final = "paired t-test on repeats"
-
-
 ON_CASES: Final = "paired t-test on repeats, cases weighted by the inverse variance of their losses"
-
-
 ONE_REPEAT: Final = (
     "one repeat of a trained model says nothing about another, give more --grb-repeats on both "
     "sides"
 )
-
-
 ONE_TRAINING: Final = (
     "only one training can be compared, since a repeat with the weights of an earlier one is the "
     "same training; seed it with the `seed` that the factory can take, or leave torch's global "
     "seed as it is set for each repeat, or return grb_check.Trained(module) if nothing is trained"
 )
-
-
 ONE_TARGET: Final = "one target shows nothing about others"
 
 

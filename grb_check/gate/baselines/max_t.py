@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 EXACT: Final = 13  # repeats up to which all sign flips are made
-
-
 FLIPS: Final = 2**14  # of more repeats, a fixed pseudo-random sample
-
-
 TIE: Final = 1e-9  # difference of statistics that rounding may make
 
 

@@ -20,14 +20,8 @@ from grb_check.gate.baselines.joint import (
 from grb_check.gate.baselines.pairs import why_incomparable
 
 USER_TESTS: Final = "own tests"  # of users, as a group
-
-
 SHOWN: Final = 3  # models and datasets of the baseline that the text names
-
-
 ADVICE: Final = "run what the baseline has, or accept this run with --grb-update-baseline"
-
-
 BASE_ADVICE: Final = "name a base with the same data and attacks, or run without one this time"
 
 

@@ -21,14 +21,8 @@ from torch import Tensor
 from grb_check.attacks.modification.shared.centrality import eigenvector as leading_eigenvector
 
 Centrality = Literal["degree", "eigenvector", "pagerank"]
-
-
 MOST: Final = 0.7  # p_tau; the authors' code
-
-
 DAMPING: Final = 0.85  # of PageRank; section 3.2.1
-
-
 STEPS: Final = 200  # of PageRank's iteration; the authors' code
 
 

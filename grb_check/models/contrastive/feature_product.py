@@ -18,8 +18,6 @@ from torch import Tensor
 from grb_check.victims.sparse import csr_block, csr_matrix, product
 
 MOST_FILLED: Final = 0.1  # share of nonzero entries of S above which a dense product is as fast
-
-
 SAMPLE: Final = 10_000  # entries among which the most frequent value is looked for
 
 

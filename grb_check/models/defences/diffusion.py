@@ -25,11 +25,7 @@ from grb_check.models.defences.dense import check_dense
 from grb_check.victims.sparse import csr_matrix
 
 ARRAYS: Final = 4  # N x N arrays in memory at a time
-
-
 GATHERED: Final = 1_000_000  # values of dense rows at some edges, in memory at a time
-
-
 PER_ENTRY: Final = 20  # an entry of a gathered product takes as long as that many of a dense one
 
 

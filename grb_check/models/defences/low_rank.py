@@ -25,26 +25,12 @@ from torch.autograd.function import once_differentiable
 from grb_check.victims.sparse import csr_block, csr_matrix
 
 DENSE: Final = 512  # linked nodes up to which a dense solver is as fast
-
-
 FILTERS: Final = 4  # passes of the filter; on Planetoid Cora the relative error is then 1e-7
-
-
 DEGREE: Final = 20  # of the filter
-
-
 ROUNDING: Final = 1e-6  # of the largest eigenvalue: smaller ones count as zero
-
-
 SPARE: Final = 14  # extra vectors of the block, which make the others converge
-
-
 SOLVED: Final = 1e-5  # relative residual of the solutions for the gradient
-
-
 ITERATIONS: Final = 60  # for them, at most
-
-
 EDGES: Final = 65_536  # whose gradients are computed at a time
 
 

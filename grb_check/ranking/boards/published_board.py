@@ -12,11 +12,7 @@ from grb_check.attacks.scenarios import INJECTION
 from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell
 
 PUBLISHED: Final = "published"
-
-
 PERCENT: Final = 100
-
-
 SCENARIO: Final = INJECTION  # of all published tables
 
 

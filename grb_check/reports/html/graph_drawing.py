@@ -10,20 +10,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from grb_check.cases.counter_example import CounterExample
 
 LEAST: Final = 60  # radius of the circle
-
-
 ROOM: Final = 32  # on the circle for each node
-
-
 MARGIN: Final = 20
-
-
 MOST: Final = 80  # nodes that are drawn
-
-
 NodeKind: TypeAlias = Literal["injected", "lost", "other"]
-
-
 LineKind: TypeAlias = Literal["added", "removed"]
 
 

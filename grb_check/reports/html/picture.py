@@ -13,14 +13,8 @@ from grb_check.reports.case_line import Line
 from grb_check.reports.digest import Digest
 
 WIDTH: Final = 440  # of the drawing, in its units; labels are then legible on a phone
-
-
 LEFT, RIGHT, TOP, BOTTOM = 112, 22, 8, 26
-
-
 ROW: Final = 18
-
-
 STYLES: Final = 6  # colours of models
 
 

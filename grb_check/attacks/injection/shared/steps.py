@@ -16,11 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Scale = float | Tensor  # of all nodes, or float64 [n, 1]
-
-
 Step = Callable[[Tensor, Tensor, Scale], Tensor]
-
-
 Range = tuple[float, float]
 
 

@@ -14,14 +14,8 @@ from grb_check.attacks.modification.shared.edge_set import EdgeSet
 from grb_check.attacks.protocol import PairGradients
 
 _Change = Callable[[Tensor], Tensor]
-
-
 BLOCK: Final = 2**21  # pairs in a block, 8 MiB of float32
-
-
 GPU_BLOCK: Final = 2**25  # each block waits for the one before
-
-
 FIRST: Final = 2**17  # a small first block, whose best gains bound the rest
 
 

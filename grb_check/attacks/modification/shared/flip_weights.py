@@ -10,11 +10,7 @@ import torch
 from torch import Tensor
 
 SETTLING: Final = 10  # steps after which the step size begins to fall
-
-
 NEGLIGIBLE: Final = 1e-4  # weights up to this are dropped
-
-
 _HALVINGS: Final = 60
 
 

@@ -13,8 +13,6 @@ from grb_check.attacks.modification.shared.flip_sources import Aim, FlipSource
 from grb_check.attacks.modification.shared.removable import within_capacity
 
 RANKED: Final = 100  # candidates for each flip that is made
-
-
 MOST_DOUBLED: Final = 40  # 2^40 exceeds any number of nodes
 
 
