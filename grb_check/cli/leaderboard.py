@@ -74,21 +74,10 @@ def boards_of(runs: Sequence[tuple[str, RunRecord]]) -> list[Board]:
 
 def _board(dataset: str, members: Sequence[_Member]) -> Board:
     """The leaderboard of a dataset; without any defences if no model has all cases."""
-    cells: Table[Cell] = {NO_ATTACK: {}}
     measured = [
         (member, member.case.outcome) for member in members if member.case.outcome is not None
     ]
-    for member, outcome in measured:
-        level = outcome.case.difficulty
-        row = cells.setdefault(member.attack, {}).setdefault(member.title, {})
-        if level in row:
-            raise UsageError(
-                f"{member.run}: {member.title} under {member.attack} at {level} is in another run, "
-                f"too; give each model once, or another label by LABEL=..."
-            )
-        row[level] = Cell.of([repeat.victim.attacked for repeat in outcome.repeats])
-        clean = Cell.of([repeat.victim.clean for repeat in outcome.repeats])
-        cells[NO_ATTACK].setdefault(member.title, {}).setdefault(level, clean)
+    cells = _cells(measured)
     _refuse_unlike(dataset, "fingerprint", {outcome.dataset for _, outcome in measured})
     repeats = {len(outcome.repeats) for _, outcome in measured}
     _refuse_unlike(dataset, "number of repeats", repeats)
@@ -125,6 +114,27 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
         split=members[0].record.settings.split or "",
         about=_about(members, models, lacking, outcomes),
     )
+
+
+def _cells(measured: Sequence[tuple[_Member, Outcome]]) -> Table[Cell]:
+    """The figures of all models by attack, those without attack first.
+
+    Raises:
+        UsageError: a model has the same case twice.
+    """
+    result: Table[Cell] = {NO_ATTACK: {}}
+    for member, outcome in measured:
+        level = outcome.case.difficulty
+        row = result.setdefault(member.attack, {}).setdefault(member.title, {})
+        if level in row:
+            raise UsageError(
+                f"{member.run}: {member.title} under {member.attack} at {level} is in another run, "
+                f"too; give each model once, or another label by LABEL=..."
+            )
+        row[level] = Cell.of([repeat.victim.attacked for repeat in outcome.repeats])
+        clean = Cell.of([repeat.victim.clean for repeat in outcome.repeats])
+        result[NO_ATTACK].setdefault(member.title, {}).setdefault(level, clean)
+    return result
 
 
 def _about(

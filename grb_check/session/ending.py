@@ -107,25 +107,31 @@ def end(
             add_suite_property(session.config, name, value)
     paths = {kind: Path(path) for kind, path in settings.execution.outputs.items()}
     unwritten = written.write_run(paths, result)
-    compared = [row.comparison for row in rows if row.comparison is not None]
-    baseline = plan.inputs.baseline
-    nothing = not any(row.verdict for row in rows)
-    if baseline is not None and baseline.unmeasured:  # all are new, for want of a model
-        nothing = all(comparison.result == "new" for comparison in compared)
-    named = COMMAND_LINE in (settings.origins["grb_baseline"], settings.origins["grb_base"])
     facts = Facts(
         status=int(status),
         failed=bool(session.testsfailed),
         lost=lost,
         empty_shard=bool(plan.cases.cases and not plan.cases.part),
         inconsistent=bool(expected_cases.inconsistent),
-        unjudged=named and settings.execution.shard is None and nothing,
+        unjudged=_is_unjudged(plan, rows),
         unwritten=bool(unwritten) or finished.baseline_unwritten,
     )
     failures = [*unwritten.values()]
     if facts.unjudged:
         failures.append("nothing was compared, so this run fails")
     return Ending(result, facts, failures)
+
+
+def _is_unjudged(plan: SessionPlan, rows: Sequence[CaseRecord]) -> bool:
+    """Whether the command line names a base or baseline, and no case was compared with it."""
+    settings, baseline = plan.settings, plan.inputs.baseline
+    named = COMMAND_LINE in (settings.origins["grb_baseline"], settings.origins["grb_base"])
+    if not named or settings.execution.shard is not None:
+        return False
+    if baseline is not None and baseline.unmeasured:  # all are new, for want of a model
+        compared = [row.comparison for row in rows if row.comparison is not None]
+        return all(comparison.result == "new" for comparison in compared)
+    return not any(row.verdict for row in rows)
 
 
 def reports_of(test: EnteredTest) -> list[pytest.TestReport]:
