@@ -158,7 +158,7 @@ def _level(model: str, dataset: str, rows: Sequence[CaseRecord], lacks: Sequence
     title += f" against attackers who {side.who}" * (rank in TITLES and not adaptive)
     of = "" if outcomes[0].metric == ACCURACY else f" ({outcomes[0].metric})"
     left = f"{range_of(side.strongest, _attacked)}{of}"
-    remarks = [f"{title}: {_strongest_of(outcomes)} leaves {left}", _beside(rank, side)]
+    remarks = [f"{title}: {_strongest_of(side)} leaves {left}", _beside(rank, side)]
     if too_low:
         where = " and ".join(by_level(too_low))
         remarks.append(f"not judged at {where}, where it {poor(too_low)}")
@@ -202,8 +202,9 @@ def above_floor(rows: Sequence[CaseRecord]) -> tuple[list[Outcome], list[Outcome
     )
 
 
-def _strongest_of(outcomes: Sequence[Outcome]) -> str:
+def _strongest_of(side: Side) -> str:
     """Return `at each difficulty the strongest of 6 attacks`; by gangs of each size likewise."""
+    outcomes = [outcome for level in side.attacks.values() for outcome in level]
     attacks = len({(outcome.case.scenario, outcome.case.attack) for outcome in outcomes})
     if attacks == 1:
         return "1 attack"
