@@ -69,8 +69,8 @@ def both(attacked: tuple[float, ...], **marks: float) -> tuple[Outcome, Outcome]
         (
             (made("pgd", (0.5,) * 3), made("pgd+white-box", (0.1,) * 3)),
             1,
-            "Falls to attackers who do not know it: 1 attack leaves 50 %; a model without the graph "
-            "keeps 60 %",
+            "Falls to attackers who do not know it: 1 attack leaves 50 %; a model without the "
+            "graph keeps 60 %",
         ),
         (
             both((0.1,) * 3),
