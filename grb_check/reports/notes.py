@@ -54,13 +54,13 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
     for result, why in (
         (
             compared,
-            f"measured in up to {most} repeats on both sides: the first {repeats} lost more than "
-            f"the margin, and did not show it",
+            f"measured in up to {most} repeats on both sides: the first {count(repeats, 'repeat')} "
+            f"lost more than the margin, and did not show it",
         ),
         (
             [name for name in more if name not in compared],
-            f"measured in {ENOUGH} repeats: more was lost in the first {repeats} than undefended "
-            f"models lose, and the margin",
+            f"measured in {ENOUGH} repeats: in the first {count(repeats, 'repeat')} more was lost "
+            f"than undefended models lose, and the margin",
         ),
         (
             [name for name, verdict in verdicts if verdict.result == "warn"],

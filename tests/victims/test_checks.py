@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import graphs
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GINConv, global_add_pool
@@ -19,6 +20,7 @@ from grb_check.errors import ModelError
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import (
     StructureIgnoredWarning,
+    _other_edges,
     check_no_state_kept,
     check_output,
     returns_probabilities,
@@ -175,3 +177,20 @@ def test_graphs_without_features_have_other_edges_too(
         warn_of_ignored_structure(called_on(GraphMlp(), view), view, seed=0)
     with pytest.raises(ModelError, match="keeps"):
         check_no_state_kept(called_on(KeepsFirstGraph(), view), view, 0, 2)
+
+
+@given(graphs(), st.integers(0, 3))
+def test_the_edges_of_that_check_are_as_many_and_none_is_there_twice(
+    graph: Data, others: int
+) -> None:
+    """Each within its graph, also beside graphs of one or two nodes."""
+    pair = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    single = Data(x=torch.ones(1, 1), edge_index=torch.empty(2, 0).long())
+    plain = Data(x=graph.x[:, :1], edge_index=graph.edge_index)
+    view = Batch.from_data_list([plain, *[pair, single] * others])
+    edges = _other_edges(view)
+    assert edges.shape == view.edge_index.shape
+    assert torch.unique(edges, dim=1).shape == edges.shape
+    assert {*zip(*edges.tolist(), strict=True)} == {*zip(*edges.flip(0).tolist(), strict=True)}
+    assert torch.equal(view.batch[edges[0]], view.batch[edges[1]])
+    assert (edges[0] != edges[1]).all()
