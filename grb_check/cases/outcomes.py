@@ -20,8 +20,9 @@ from grb_check.cases.metrics import relative_drop
 from grb_check.cases.target_weights import ACCURACY, BALANCED, effective_number, right_share
 
 UNDEFENDED: Final = ("gcn", "gat", "sage", "gin")  # references of which a default limit is made
-# Which of them a case in doubt is compared with, the quickest to train first: on 1,639 features
-# GraphSAGE, whose projection is as wide as these, takes five times as long as GAT and GIN together.
+# Stages in which a case in doubt is compared with them, each with those before: GraphSAGE, whose
+# projection is as wide as the features, is the last, since on 1,639 features its training takes
+# five times as long as those of GAT and GIN together.
 IN_DOUBT: Final = (("gcn", "gat", "gin"), UNDEFENDED)
 # A reference has learned the data if it is this share of the way from the majority class to 1.
 LEARNED: Final = 0.1

@@ -81,6 +81,9 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
     _refuse_unlike(dataset, "fingerprint", {outcome.dataset for _, outcome in measured})
     repeats = {len(outcome.repeats) for _, outcome in measured}
     _refuse_unlike(dataset, "number of repeats", repeats)
+    for title in {member.title for member in members}:
+        given = {_arguments(member) for member in members if member.title == title}
+        _refuse_unlike(dataset, f"arguments of {title}", given)
     result = {outcome.case.difficulty for _, outcome in measured}
     levels = tuple(difficulty for difficulty in DIFFICULTIES if difficulty in result)
     attacks = tuple(cell for cell in cells if cell != NO_ATTACK)
@@ -157,9 +160,9 @@ def _about(
             f"dataset {outcome.case.dataset}: {outcome.origin}, fingerprint {outcome.dataset}",
             f"repeats: {len(outcome.repeats)}, each with its own training and attack",
         ]
-    arguments = _arguments(members)
+    arguments = {member.title: _arguments(member) for member in members}
     about += [
-        f"model {title}: {model}{arguments.get(title, '')}"
+        f"model {title}: {model}{arguments[title]}"
         for title, model in models.items()
         if ":" in model
     ]
@@ -186,14 +189,13 @@ def _title(case: CaseRecord, record: RunRecord) -> tuple[str, str]:
     return (entry.title if label == entry.name else label), entry.described
 
 
-def _arguments(members: Sequence[_Member]) -> dict[str, str]:
-    """Return what factories were given, as `(width=4)`, by the label of the model."""
-    specs = {spec.label: spec for member in members for spec in member.record.settings.models}
-    given = {label: spec.arguments for label, spec in specs.items() if spec.arguments}
-    return {
-        label: f"({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
-        for label, arguments in given.items()
-    }
+def _arguments(member: _Member) -> str:
+    """Return what the factory of the case was given, as `(width=4)`; empty for nothing."""
+    specs = member.record.settings.models
+    label = member.case.case.model  # a run of a single model has it in no id
+    spec = next((spec for spec in specs if spec.label == label), specs[0])
+    given = ", ".join(f"{name}={value!r}" for name, value in spec.arguments.items())
+    return f"({given})" if given else ""
 
 
 def _measured_with(record: RunRecord) -> str:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from grb_check.cases.findings import anchor
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import MAIN_REFERENCE, UNDEFENDED, Outcome
+from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 from grb_check.cases.repeat_results import CaseResult
 from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
 from grb_check.gate.default_limit import DROP_MARGIN, DefaultLimit, default_limit
@@ -119,21 +119,19 @@ def judge_result(
     Returns:
         The verdict, and the result that it is based on.
     """
-    while result.further is not None and _in_doubt(result.outcome, gate, comparison, cases):
-        unlearned = not result.outcome.undefended_references
+    while result.further is not None and _in_doubt(result, gate, comparison, cases):
         result = result.further()
-        if result.beside_all and unlearned and not result.outcome.undefended_references:
-            break  # the other references have not learned the data either
     return judge(result.outcome, gate, comparison, cases=cases), result
 
 
-def _in_doubt(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases: int) -> bool:
-    """Whether the default limit, without its interval, would fail a case."""
+def _in_doubt(result: CaseResult, gate: Gate, comparison: Comparison | None, cases: int) -> bool:
+    """Whether the default limit, without its interval, would fail a case, or is not known yet."""
+    outcome = result.outcome
     limit = _limit(outcome, gate, comparison, cases)
     default = limit.default
     if limit.value is None and not (comparison is not None and comparison.judges):
-        measured = outcome.references.keys() & {*UNDEFENDED}
-        return not outcome.undefended_references and len(measured) == 1  # others may have learned
+        others = not result.beside_all  # which may have learned the data
+        return others and not outcome.undefended_references
     if default is None or outcome.clean < clean_floor(outcome, gate)[0]:
         return False
     return outcome.drop > default.drop + DROP_MARGIN

@@ -35,7 +35,7 @@ def fitted_normalisations(
     """Return the normalisation that fits each layer; None if a layer has none, or several."""
     result: dict[nn.Module, Normalisation] = {}
     for call in calls:
-        errors = [error(norm, call) for norm in NORMALISATIONS]
+        errors = [relative_error(norm, call) for norm in NORMALISATIONS]
         least = min(errors)
         if not least <= SAME:  # also for NaN
             return None
@@ -48,7 +48,7 @@ def fitted_normalisations(
     return result
 
 
-def error(norm: Normalisation, call: PropagateCall) -> float:
+def relative_error(norm: Normalisation, call: PropagateCall) -> float:
     """Return the largest error of a normalisation, relative to the largest entry received.
 
     Both are compared along a random direction of the rows, which is enough for linear maps.

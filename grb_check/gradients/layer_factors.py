@@ -41,7 +41,7 @@ from grb_check.attacks.protocol import PairGradients
 from grb_check.errors import ModelError
 from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.edge_weights import first_valid_weighting
-from grb_check.gradients.fitted_normalisations import SAME, error, fitted_normalisations
+from grb_check.gradients.fitted_normalisations import SAME, fitted_normalisations, relative_error
 from grb_check.gradients.layer_calls import layers_of
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.pair_graph import pair_graph
@@ -241,7 +241,7 @@ def _products_agree(adapter: Adapter, x: Tensor, edge_index: Tensor) -> bool:
 def _fits(norms: Normalisations, call: PropagateCall) -> bool:
     """Return whether the normalisation that the trial found fits this call."""
     norm = norms.get(call.layer)
-    return norm is not None and error(norm, call) <= SAME
+    return norm is not None and relative_error(norm, call) <= SAME
 
 
 def _trusted_normalisations(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Normalisations:

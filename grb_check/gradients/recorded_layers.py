@@ -1,8 +1,8 @@
 """Modules of PyG's layers as propagations with row-wise maps in between.
 
-The normalisations are found as in `layer_factors`. The row-wise maps are the module itself, called
-with chosen rows and no edges, in which each layer's `propagate` returns what it is told to. That
-all else is row by row is not certain of a module, so a trial compares with its own output.
+The normalisations are those of `fitted_normalisations`. The row-wise maps are the module itself,
+called with chosen rows and no edges, in which each layer's `propagate` returns what it is told to.
+That all else is row by row is not certain of a module, so a trial compares with its own output.
 """
 
 from __future__ import annotations

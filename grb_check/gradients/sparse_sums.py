@@ -4,7 +4,7 @@
 the sender, or that times a number of the edge, their sums are a product with a sparse matrix
 (`weighted_products`), which makes no row for each edge, forward or backward. What a layer's
 `message` does is tried out on random rows; what the whole module then gives is compared with it by
-a trial, as in `injected_rows` and `edge_weights`.
+a trial, as in `injected_rows` and `weight_trial`.
 """
 
 from __future__ import annotations

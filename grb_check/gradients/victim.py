@@ -215,8 +215,8 @@ class Victim:
 
         For `Alternating` models it is computed from their layers. All others run on a graph that
         has every pair as an edge, with the first valid weighting: as `edge_weight`; as entries of
-        `adj_t` or `adj`; in every reduction over edges. See `edge_weights` for the
-        trial, which each call repeats, and `MOST_DENSE_NODES` there for models that need a COO or a
+        `adj_t` or `adj`; in every reduction over edges. See `weight_trial` for the trial, which
+        each call repeats, and `victims.adjacency.MOST_DENSE_NODES` for models that need a COO or a
         dense matrix.
 
         An evaluation takes the time and memory of a forward pass on e + 2m edges.

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from pathlib import Path
 
 from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.shards import RunCases
+from grb_check.files.outputs import shown
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.baselines.files import BaselineCase
-from grb_check.gate.baselines.result import NO_VERDICT, BaselineResult, baseline_result
+from grb_check.gate.baselines.result import BaselineResult, baseline_result, why_unjudged
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.record import Definition, RunRecord, record_of
 from grb_check.settings.settings import Settings
@@ -157,8 +159,9 @@ def finish(rows: EndedRun) -> Finished:
 
 def _nothing_judged(rows: EndedRun) -> list[str]:
     """Return a note if cases were measured that could not be compared with base or baseline."""
-    other = rows.settings.base or rows.settings.baseline
+    settings = rows.settings
+    other = settings.base or (settings.baseline and shown(Path(settings.baseline)))
     writes = rows.baseline is not None and rows.baseline.writes
     if not other or writes or not rows.cases or any(row.verdict for row in rows.cases):
         return []
-    return [f"nothing was compared with {other}: {NO_VERDICT}"]
+    return [f"nothing was compared with {other}: {why_unjudged(rows.cases)}"]

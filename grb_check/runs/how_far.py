@@ -19,8 +19,8 @@ class HowFar:
         self._share = share
 
     def __str__(self) -> str:
-        seconds = time.monotonic() - self._start
-        if not self._share:
+        seconds, share = time.monotonic() - self._start, self._share  # which another thread tells
+        if not share:
             return f"{seconds:.0f} s"
-        left = time_left(seconds * (1 - self._share) / self._share)
-        return f"{seconds:.0f} s, {100 * self._share:.0f} % tried, {left}"
+        left = time_left(seconds * (1 - share) / share)
+        return f"{seconds:.0f} s, {100 * share:.0f} % tried, {left}"

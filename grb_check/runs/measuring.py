@@ -207,18 +207,21 @@ class Measuring:
                 self._with_references(member, of_member, stage, on)
                 for member, of_member in zip(members, known, strict=True)
             ]
+            shared = [_beside_shared(of_member) for of_member in full]
             if stage + 1 < len(IN_DOUBT):
-                return of(full, lambda: beside(full, stage + 1))
+                return of(shared, lambda: beside(full, stage + 1))
 
             def confirmed() -> CaseResult:
                 more = [
                     self._with_references(member, self._results(member, further, on), stage, on)
                     for member in members
                 ]
-                both = [[*some, *rest] for some, rest in zip(full, more, strict=True)]
+                both = [
+                    _beside_shared([*some, *rest]) for some, rest in zip(full, more, strict=True)
+                ]
                 return of(both, None, beside_all=True)
 
-            return of(full, confirmed if repeats < ENOUGH else None, beside_all=True)
+            return of(shared, confirmed if repeats < ENOUGH else None, beside_all=True)
 
         results = [self._results(member, range(repeats), on) for member in members]
         return of(results, lambda: beside(results, 0))
@@ -241,7 +244,7 @@ class Measuring:
     def _with_references(
         self, case: Case, results: Sequence[RepeatResult], stage: int, on: ModelOnDataset | None
     ) -> list[RepeatResult]:
-        """Results with the scores of the references of a stage, or of those that all repeats have.
+        """Results with the scores of the references of a stage, if one of them has learned.
 
         Args:
             case: of the results.
@@ -256,9 +259,8 @@ class Measuring:
             calls.append(self.calls.submit(replace(task, given={case: (lean, IN_DOUBT[stage])})))
         with self._cleared():
             full = [_raised(self._wait(call).values[case]) for call in calls]
-        shared = set.intersection(*({*one.measurement.references} for one in full))
         return [
-            replace(_beside(one, shared), perturbation=result.perturbation)
+            replace(one, perturbation=result.perturbation)
             for one, result in zip(full, results, strict=True)
         ]
 
@@ -356,6 +358,12 @@ class Measuring:
         finally:
             if self._terminal is not None and self.calls.width:
                 self._terminal.clear()
+
+
+def _beside_shared(results: Sequence[RepeatResult]) -> list[RepeatResult]:
+    """The results beside the references that all of them have."""
+    shared = set.intersection(*({*one.measurement.references} for one in results))
+    return [_beside(one, shared) for one in results]
 
 
 def _beside(result: RepeatResult, names: Collection[str]) -> RepeatResult:

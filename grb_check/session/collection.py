@@ -143,7 +143,8 @@ def marked_arguments(node: pytest.Item) -> dict[str, Any] | None:
 def marked_cases(
     node: pytest.Item, name_of: Callable[[str], str], registry: AttackRegistry
 ) -> list[Case]:
-    """Return the cases of a test with `@pytest.mark.grb(dataset=..., difficulty=..., attack=...)`.
+    """Return the cases that the markers of a test, its class and its module name:
+    `@pytest.mark.grb(dataset=..., difficulty=..., attack=...)`.
 
     Each argument is a string or a list of strings; `attack` is `scenario/name`, a name of a single
     scenario, or `pkg.module:attr`, each with or without modifiers.
@@ -154,7 +155,7 @@ def marked_cases(
         registry: of attacks.
 
     Returns:
-        None of a test without the marker.
+        Empty for a test without the marker.
 
     Raises:
         UsageError: an argument or value is unknown.
@@ -188,7 +189,7 @@ def check_marked(items: Iterable[pytest.Item]) -> None:
         named = any(marker.name == MARK and marker.kwargs for marker in item.own_markers)
         if named and OF_A_CASE.isdisjoint(getattr(item, "fixturenames", ())):
             raise UsageError(
-                f"{item.nodeid} is marked with a case of grb and takes none of its fixtures, so "
+                f"{item.nodeid} is marked with a case of grb and takes no fixture of a case, so "
                 f"that nothing would be attacked; give it a parameter grb_outcome or grb_verdict"
             )
 

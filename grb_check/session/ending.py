@@ -16,11 +16,12 @@ from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.node_ids import case_of, is_verdict_id, node_id_of
 from grb_check.cases.shards import RunCases
 from grb_check.gate.baselines.files import BaselineCase
+from grb_check.gate.baselines.result import why_unjudged
 from grb_check.reports import properties, terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record import Definition, commit_of, environment_of, now
 from grb_check.runs.entered_tests import EnteredTest, entered_tests
-from grb_check.runs.finish import EndedRun, Facts, finish
+from grb_check.runs.finish import EndedRun, Facts, exit_status, finish
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
 from grb_check.settings.options import COMMAND_LINE
@@ -117,8 +118,8 @@ def end(
         unwritten=bool(unwritten) or finished.baseline_unwritten,
     )
     failures = [*unwritten.values()]
-    if facts.unjudged:
-        failures.append("nothing was compared, so this run fails")
+    if exit_status(facts) != exit_status(replace(facts, unjudged=False)):
+        failures.append(f"nothing was compared, so this run fails: {why_unjudged(rows)}")
     return Ending(result, facts, failures)
 
 

@@ -100,6 +100,7 @@ class LogLines:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._written = time.monotonic() - LOGGED + SOON
+        self._lock = threading.Lock()  # of several steps, one in another
 
     @contextmanager
     def __call__(self, text: str) -> Iterator[Tell]:
@@ -123,9 +124,10 @@ class LogLines:
 
     def poll(self, text: Callable[[], str]) -> None:
         """Write the text if nothing was written for long."""
-        if time.monotonic() - self._written > LOGGED:
-            self._written = time.monotonic()
-            os.write(self._descriptor, f"\ngrb: {text()}\n".encode())
+        with self._lock:
+            if time.monotonic() - self._written > LOGGED:
+                self._written = time.monotonic()
+                os.write(self._descriptor, f"\ngrb: {text()}\n".encode())
 
     log = poll
 

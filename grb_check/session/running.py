@@ -123,7 +123,8 @@ class CaseRunner:
             result: Case = callspec.params["grb_case"]
             return result
         with suppress(GrbCheckError):
-            return next(iter(marked_cases(item, self.name_of, self.plan.registry)), None)
+            cases = marked_cases(item, self.name_of, self.plan.registry)
+            return cases[0] if len(cases) == 1 else None
         return None
 
     def _data_of(self, names: Collection[str]) -> dict[str, str]:
@@ -233,6 +234,11 @@ class CaseRunner:
             raise UsageError(
                 "this test uses a grb fixture and has no case; mark it with "
                 "@pytest.mark.grb(dataset=..., difficulty=..., attack=...)"
+            )
+        if len(cases) > 1:
+            raise UsageError(
+                f"@pytest.mark.grb has {len(cases)} cases, and this test cannot be made once for "
+                f"each, as a method of a unittest.TestCase; give one value for each argument"
             )
         return cases[0]
 

@@ -164,5 +164,6 @@ def check_baseline(raw: RawValues, settings: RunSettings) -> None:
     for dest in filter(raw.is_given, ("grb_margin", "grb_inconclusive")):
         raise UsageError(
             f"{raw.name(dest)} is of a comparison, and this run is compared with nothing; add "
-            f"--grb-base=REV or --grb-baseline=FILE, or leave it out"
+            f"--grb-base=REV or --grb-baseline=FILE, or leave it out; {dest} of the ini file waits "
+            f"for one of them"
         )

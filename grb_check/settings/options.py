@@ -204,8 +204,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "--grb-inconclusive",
         "pass|fail",
-        "result of a case whose comparison with the baseline is undecided (default: "
-        "pass); fail asks the model to show that it is no worse",
+        "result of a case whose comparison with the base or baseline, which it needs, is "
+        "undecided (default: pass); fail asks the model to show that it is no worse",
         parse=parsers.verdict,
         section="baselines",
     ),
@@ -384,8 +384,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "--grb-margin",
         "POINTS",
-        "tolerated loss of attacked accuracy against the baseline, in percentage points "
-        "(default: 2)",
+        "tolerated loss of attacked accuracy against the base or baseline, which it needs, in "
+        "percentage points (default: 2)",
         type="float",
         parse=parsers.points,
         section="baselines",
@@ -411,7 +411,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "--grb-shrink",
         "",
-        "reduce the perturbation of a failed case to a small one that still fails, and show it",
+        "reduce the perturbation of a failed case to a small one that still fails, and show it; "
+        "needs a directory of evidence",
         type="bool",
         parse=parsers.switch,
         section="failures",

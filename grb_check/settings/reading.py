@@ -164,6 +164,6 @@ def _execution(
     if raw.is_given("grb_shrink") and execution.shrink and not execution.evidence:
         raise UsageError(
             f"{raw.name('grb_shrink')} reduces the perturbations that are kept as evidence, and "
-            f"--grb-evidence is off; give it a directory, or leave one of them out"
+            f"--grb-evidence is off; give --grb-evidence a directory, or leave one of them out"
         )
     return execution

@@ -93,7 +93,7 @@ def _why_missing(folder: Path, name: str) -> str:
     what = "the repository has no such revision"
     if "..." in name:
         what = "the repository has no common ancestor of the two"
-    elif not name.startswith("-") and _asked(folder, "rev-parse", "--verify", "--quiet", name):
+    elif not name.startswith("-") and _asked(folder, "cat-file", "-t", name):
         return "it is no commit; give a commit, a branch or a tag"
     if _asked(folder, "rev-parse", "--is-shallow-repository") == "true":
         return (

@@ -347,10 +347,11 @@ def warn_of_probabilities(name: str) -> None:
 
 def warn_of_ignored_structure(adapter: Adapter, view: Data, seed: int) -> None:
     """Warn if other edges give the same output, as for an MLP or a cached graph."""
-    if view.edge_index.shape[1] == 0:
+    others = _other_edges(view)
+    if torch.equal(_sorted(others), _sorted(view.edge_index)):  # such as of two nodes each
         return
     original, there = (
-        _answer(adapter, view, edges, seed, None) for edges in (view.edge_index, _other_edges(view))
+        _answer(adapter, view, edges, seed, None) for edges in (view.edge_index, others)
     )
     if torch.equal(original, there):
         _warn(
@@ -408,6 +409,11 @@ def _other_edges(view: Data) -> Tensor:
     drawn = torch.rand(pairs.numel(), generator=torch.Generator().manual_seed(0)) < 0.5
     further = (free & (low != high) & drawn.to(free.device))[of_edges]
     return torch.where(further & (edges == high[of_edges]), after(edges), edges)
+
+
+def _sorted(edges: Tensor) -> Tensor:
+    result: Tensor = torch.unique(edges, dim=1)
+    return result
 
 
 def _pair_codes(edges: Tensor, num_nodes: int) -> Tensor:

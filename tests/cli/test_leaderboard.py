@@ -45,10 +45,10 @@ def rows(*attacks: str, level: str = "easy") -> list[CaseRecord]:
     ]
 
 
-def run(cases: Sequence[CaseRecord], split: str = "grb") -> tuple[str, RunRecord]:
+def run(cases: Sequence[CaseRecord], split: str = "grb", width: int = 4) -> tuple[str, RunRecord]:
     """A run of these cases, of two models."""
     recorded_run = run_record(record([], environment={"grb_check": "0.1.0", "torch": "9"}))
-    arguments = {MINE: "{'width': 4}", OURS: "{}"}
+    arguments = {MINE: f"{{'width': {width}}}", OURS: "{}"}
     models = [
         ModelSpec(label=label, target=target, args=arguments[label])
         for label, target in TARGETS.items()
@@ -116,6 +116,7 @@ def _fewer(case_record: CaseRecord) -> CaseRecord:
         ([run(rows("rnd")), run(rows("rnd"))], "mine under injection/rnd at easy is in another"),
         ([run(rows("rnd")), run([*map(_other_data, rows("pgd"))])], "fingerprint is"),
         ([run(rows("rnd")), run([*map(_fewer, rows("pgd"))])], "number of repeats is 1 and 3"),
+        ([run(rows("rnd")), run(rows("pgd"), width=8)], r"mine is \(width=4\) and \(width=8\)"),
         ([run([])], "there are no cases"),
     ],
 )

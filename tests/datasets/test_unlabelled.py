@@ -137,7 +137,7 @@ def test_masks_of_different_numbers_of_splits_are_refused() -> None:
     data.val_mask = data.val_mask[:, None]
     assert "(split 2 of 3)" in read(data, number=2).origin
     data.val_mask = data.val_mask.expand(-1, 2)
-    with pytest.raises(DataError, match=r"train_mask \[\d+, 3\], val_mask \[\d+, 2\]: one column"):
+    with pytest.raises(DataError, match=r"train_mask \[\d+, 3\], val_mask \[\d+, 2\]: a split is"):
         read(data)
 
 

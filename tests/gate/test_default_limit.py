@@ -204,9 +204,19 @@ def test_other_references_are_measured_if_the_first_has_learned_nothing() -> Non
     assert verdict.result == "measured"
     _, alone = judge_result(result(first, first, both), Gate())  # of a graph with one reference
     assert alone.further is not None
-    quick = CaseResult(outcome=first, results=(), further=lambda: result(both, first))
-    _, used = judge_result(replace(result(first), further=lambda: quick), Gate())
-    assert used.outcome is both
+
+
+def test_the_last_reference_is_asked_where_no_quicker_one_has_learned() -> None:
+    """Also where some were attacked, because they had learned in a part of the repeats."""
+    model, robust, unlearned = [(0.86, 0.6)] * 6, [(0.8, 0.79)] * 6, [(0.433, 0.43)] * 6
+    first = replace(outcome(model, unlearned), majority=0.57)
+    quick = replace(outcome(model, unlearned, gat=unlearned, gin=unlearned), majority=0.57)
+    every = replace(
+        outcome(model, unlearned, gat=unlearned, gin=unlearned, sage=robust), majority=0.57
+    )
+    verdict, used = judge_result(result(first, quick, every, stages=2), Gate())
+    assert used.outcome is every
+    assert verdict.result == "fail"
 
 
 def test_a_model_as_robust_as_one_of_the_references_passes() -> None:
@@ -217,10 +227,13 @@ def test_a_model_as_robust_as_one_of_the_references_passes() -> None:
     assert judge(outcome(victim, robust, gat=victim, sage=robust), Gate()).passed
 
 
-def result(*steps: Outcome) -> CaseResult:
-    """A case whose outcome becomes the next of these when more is measured."""
-    further = (lambda: result(*steps[1:])) if steps[1:] else None
-    return CaseResult(outcome=steps[0], results=(), further=further, beside_all=True)
+def result(*steps: Outcome, stages: int = 1) -> CaseResult:
+    """A case whose outcome becomes the next of these when more is measured.
+
+    It is beside all references after so many of them.
+    """
+    further = (lambda: result(*steps[1:], stages=stages - 1)) if steps[1:] else None
+    return CaseResult(outcome=steps[0], results=(), further=further, beside_all=stages <= 0)
 
 
 @given(outcomes(), st.integers(1, 20))

@@ -1,4 +1,4 @@
-"""Edge weights for modules of any kind, and the trial that each weighting must pass."""
+"""Edge weights for modules of any kind: those that pass the trial, and those that do not."""
 
 from __future__ import annotations
 

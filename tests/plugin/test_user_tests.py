@@ -47,7 +47,7 @@ def test_figures_without_a_verdict_make_no_baseline(
     result.assert_outcomes(passed=1, deselected=18)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["note: base.json not written: no case has a verdict; *"])
-    result.stdout.fnmatch_lines(["*so this run fails"])
+    result.stdout.fnmatch_lines(["*so this run fails*"])
 
 
 @pytest.mark.parametrize("workers", [[], pytest.param(["-n", "1"], marks=pytest.mark.slow)])
@@ -156,6 +156,32 @@ def test_what_a_test_does_not_say_is_said_by_its_class_and_its_module(
     )
     result = project.runpytest("--grb-model=models:build", "test_own.py", "-k", "own")
     result.assert_outcomes(passed=3, deselected=18)
+
+
+def test_a_method_of_unittest_has_one_case(project: pytest.Pytester) -> None:
+    """pytest makes no parameters for it, so that all other values would be left out."""
+    project.makepyfile(
+        test_own="""
+        import unittest
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", difficulty=["easy", "hard"], attack="injection/rnd")
+        class TestOwn(unittest.TestCase):
+            @pytest.fixture(autouse=True)
+            def case(self, grb_case):
+                self.case = grb_case
+
+            def test_two(self):
+                assert self.case.difficulty == "easy"
+
+            @pytest.mark.grb(difficulty="hard")
+            def test_one(self):
+                assert self.case.difficulty == "hard"
+        """
+    )
+    result = project.runpytest("--grb-model=models:build", "test_own.py", "-k", "own")
+    result.assert_outcomes(passed=1, errors=1, deselected=18)
+    result.stdout.fnmatch_lines(["*has 2 cases, and this test cannot be made once for each*"])
 
 
 def test_a_fixture_without_a_case_or_a_model_says_what_to_do(project: pytest.Pytester) -> None:

@@ -171,7 +171,11 @@ def test_a_case_in_doubt_is_measured_beside_further_references_and_then_again() 
 
 
 class BesideSome(Imitation):
-    """The first repeat alone has another reference."""
+    """These repeats alone have another reference."""
+
+    def __init__(self, seeds: Collection[int]) -> None:
+        super().__init__()
+        self._seeds = seeds
 
     def submit(self, task: Task) -> Pending:
         if task.step is not references:
@@ -179,18 +183,22 @@ class BesideSome(Imitation):
         values: dict[Case, RepeatResult] = {}
         for case, (result, _) in task.given.items():
             measured = result.measurement
-            more = {"gat": measured.victim} if task.seed == 0 else {}
+            more = {"gat": measured.victim} if task.seed in self._seeds else {}
             measured = replace(measured, references={**measured.references, **more})
             values[case] = replace(result, measurement=measured)
         return Known(Answer(values=values, device="cpu", environment={"threads": "1"}))
 
 
-def test_a_reference_that_a_repeat_lacks_is_of_no_repeat() -> None:
-    """As where the others had learned the data in a part of the repeats."""
-    first = measuring(BesideSome()).result(PGD, "m", 2)
-    assert first.further is not None
-    beside_all = first.further()
-    assert [[*row.references] for row in beside_all.outcome.repeats] == [["gcn"], ["gcn"]]
+@pytest.mark.parametrize("seeds", [(0,), (0, 1), (5,)])
+def test_a_reference_that_a_repeat_lacks_is_of_no_repeat(seeds: tuple[int, ...]) -> None:
+    """As where the others had learned the data in a part of the repeats, further ones too."""
+    result = measuring(BesideSome(seeds)).result(PGD, "m", 2)
+    found = []
+    while result.further is not None:
+        result = result.further()
+        found.append([[*row.references] for row in result.outcome.repeats])
+    both = ["gcn", "gat"] if seeds == (0, 1) else ["gcn"]
+    assert found == [[both] * 2, [both] * 2, [["gcn"]] * ENOUGH]
 
 
 def of_models(*refused: str) -> tuple[Measuring, Imitation, tuple[Case, Case]]:

@@ -1,4 +1,4 @@
-"""Progress on a terminal."""
+"""Progress on a terminal and in a log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from grb_check.runs import how_far
 from grb_check.session import progress
 from grb_check.session.progress import LogLines, Ticker
+
+PATIENCE = 60.0  # seconds, after which nothing will be written any more
 
 
 def written(read_end: int) -> str:
@@ -28,7 +30,7 @@ def test_a_long_step_shows_its_text_and_cleans_up(monkeypatch: pytest.MonkeyPatc
     read_end, write_end = os.pipe()
     ticker = Ticker(write_end, lambda: 7, 40)
     with ticker("attacking"):
-        select.select([read_end], [], [])  # until something is written
+        assert select.select([read_end], [], [], PATIENCE)[0]  # until something is written
     text = written(read_end)
     assert "\n\rattacking (0 s)\x1b[K\x1b[1A\x1b[8G" in text
     assert text.endswith("\n\r\x1b[K\x1b[1A\x1b[8G")
@@ -63,7 +65,7 @@ def test_a_log_has_a_line_from_a_long_step(
         assert written(read_end) == ""
         tell(share)
         now[0] = 40.0
-        select.select([read_end], [], [])  # until something is written
+        assert select.select([read_end], [], [], PATIENCE)[0]  # until something is written
     assert written(read_end) == f"\ngrb: proving {text}\n"
     log.close()
     os.close(read_end)

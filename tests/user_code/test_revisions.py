@@ -84,8 +84,11 @@ def test_a_file_or_a_tree_is_no_commit(repository: Path, name: str) -> None:
 def test_a_shallow_clone_is_told_how_to_get_the_history(repository: Path, tmp_path: Path) -> None:
     git(repository, "commit", "--quiet", "--allow-empty", "--message", "second")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repository}", "shallow")
-    with pytest.raises(UsageError, match="git fetch --unshallow"):
-        found(tmp_path / "shallow", "HEAD~1")
+    for name in ("HEAD~1", git(repository, "rev-parse", "HEAD~1")):
+        with pytest.raises(UsageError, match="git fetch --unshallow"):
+            found(tmp_path / "shallow", name)
+    with pytest.raises(UsageError, match="no such revision"):
+        found(repository, 40 * "1")
     git(tmp_path, "clone", "--quiet", str(repository), "whole")
     with pytest.raises(UsageError, match="git fetch origin new"):
         found(tmp_path / "whole", "origin/new")

@@ -118,6 +118,9 @@ def test_a_softmax_is_seen_and_its_logits_are_not(logits: list[list[float]]) -> 
     assert not returns_probabilities(plain.softmax(dim=1) - 0.1)
 
 
+PAIR = torch.tensor([[0, 1], [1, 0]])
+
+
 class GraphGin(nn.Module):
     """A sum of sums, which does not see in what order nodes are numbered."""
 
@@ -179,12 +182,19 @@ def test_graphs_without_features_have_other_edges_too(
         check_no_state_kept(called_on(KeepsFirstGraph(), view), view, 0, 2)
 
 
+@pytest.mark.filterwarnings("error")
+def test_graphs_of_two_nodes_have_no_other_edges() -> None:
+    """Nothing is said of a model then, whatever it does."""
+    view = Batch.from_data_list([Data(x=torch.ones(2, 1), edge_index=PAIR) for _ in range(3)])
+    warn_of_ignored_structure(called_on(GraphMlp(), view), view, seed=0)
+
+
 @given(graphs(), st.integers(0, 3))
 def test_the_edges_of_that_check_are_as_many_and_none_is_there_twice(
     graph: Data, others: int
 ) -> None:
     """Each within its graph, also beside graphs of one or two nodes."""
-    pair = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    pair = Data(x=torch.ones(2, 1), edge_index=PAIR)
     single = Data(x=torch.ones(1, 1), edge_index=torch.empty(2, 0).long())
     plain = Data(x=graph.x[:, :1], edge_index=graph.edge_index)
     view = Batch.from_data_list([plain, *[pair, single] * others])

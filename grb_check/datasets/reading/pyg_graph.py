@@ -396,7 +396,8 @@ def _splits_of(masks: Mapping[str, NDArray[Any]], where: str) -> int:
     if len(several) > 1:
         shapes = ", ".join(f"{key} {list(masks[key].shape)}" for key in columns)
         raise DataError(
-            f"{where}: {shapes}: one column of each is a split, so that there must be as many"
+            f"{where}: {shapes}: a split is one column of each; give all masks the same number of "
+            f"columns, or one"
         )
     return max(several, default=1)
 

@@ -20,7 +20,6 @@ from grb_check.gate.baselines.looks import MOST, OF_ALL_CASES, in_doubt
 from grb_check.gate.baselines.uncompared import uncompared, without_figures
 
 OPEN: Final = "inconclusive"
-NO_VERDICT: Final = "no case has a verdict; tests that take grb_verdict have one"
 FEW: Final = 10  # repeats; with fewer, a loss of 3 points of a trained model is often missed
 
 
@@ -114,6 +113,15 @@ def baseline_result(
     )
 
 
+def why_unjudged(rows: Sequence[CaseRecord]) -> str:
+    """Return why no case of these has a verdict."""
+    if not rows:
+        return "no case ran"
+    if not any(row.outcome for row in rows):
+        return "no case has figures"
+    return "no case has a verdict; tests that take grb_verdict have one"
+
+
 def explained_by(rows: Sequence[CaseRecord]) -> set[ModelOnDataset]:
     """Return the models and datasets with a case whose loss is one of clean accuracy."""
     return {
@@ -189,7 +197,7 @@ def _written(
         if row.verdict is not None and row.outcome is not None
     }
     if cut_short or not created:
-        why = "the run stopped before its end" if cut_short else NO_VERDICT
+        why = "the run stopped before its end" if cut_short else why_unjudged(rows)
         note = f"{shown(baseline.path)} not written: {why}"
         return BaselineResult(baseline=baseline, notes=(note,))
     try:

@@ -56,7 +56,7 @@ def markdown(board: Board) -> str:
         "Accuracy in percent, mean ± standard deviation over the repeats. Weighted: the lowest "
         "accuracy of a defence, or the highest under an attack, counts most (1/i², normalised). "
         f"Summaries of defences include the row without attack; {_formed(board)}."
-        f"{_ADAPTIVE if board.adaptive else ''} Places are those at {board.difficulties[-1]}.",
+        f"{_ADAPTIVE if board.adaptive else ''} The order is that at {board.difficulties[-1]}.",
         "",
         "## Defences by weighted accuracy",
         "",
