@@ -155,6 +155,7 @@ def _unlearned(outcome: Outcome) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
+    names = list(dict.fromkeys(names))  # own tests may have the same case
     more = len(names) - SHOWN
     shown = ", ".join(names[:SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown
