@@ -206,7 +206,7 @@ def test_a_model_of_a_fixture_has_a_baseline_too(project: pytest.Pytester) -> No
     args = [KEPT, "--grb-min-clean=0", "--grb-max-drop=1", "test_fixed.py"]
     none = project.runpytest(*args, "-k", "other")
     assert none.ret == pytest.ExitCode.TESTS_FAILED
-    none.stdout.fnmatch_lines(["*kept.json not written: no case has a verdict*"])
+    none.stdout.fnmatch_lines(["*kept.json not written: no case ran*"])
     written = project.runpytest(*args, "--grb-update-baseline", "-k", "mine")
     assert written.ret == pytest.ExitCode.OK
     assert '"test_fixed.py::test_mine"' in (project.path / "kept.json").read_text()
