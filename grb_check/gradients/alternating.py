@@ -46,7 +46,7 @@ from grb_check.attacks.protocol import PairGradients
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.weighted_products import SparsityPattern, WeightedMatrix
 from grb_check.victims.receptive_field import is_plain
-from grb_check.victims.sparse import csr_block, symmetric_product
+from grb_check.victims.sparse import csr_block, pair_codes, symmetric_product
 
 RowWise = Callable[[Tensor], Tensor]
 
@@ -358,5 +358,5 @@ def pair_logits(
 
 def _among(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
     """Return bool [e]: which edges are among the pairs."""
-    codes = edge_index.amin(0) * num_nodes + edge_index.amax(0)
+    codes = pair_codes(edge_index, num_nodes)
     return torch.isin(codes, pairs[0] * num_nodes + pairs[1])

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from grb_check.victims.sparse import pair_codes
+
 
 @dataclass(frozen=True, eq=False)
 class PairGraph:
@@ -52,7 +54,7 @@ def pair_graph(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> PairGraph:
 
 def pairs_of_edges(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
     """Return int64 [e]: the pair that each edge is, in either direction; -1 for none."""
-    of_edges, of_pairs = (_keys(ends, num_nodes) for ends in (edge_index, pairs))
+    of_edges, of_pairs = (pair_codes(ends, num_nodes) for ends in (edge_index, pairs))
     if not of_pairs.numel():
         return torch.full_like(of_edges, -1)
     keys, order = of_pairs.sort()
@@ -65,12 +67,6 @@ def present_pairs(places: Tensor, pairs: Tensor) -> Tensor:
     present = torch.zeros(pairs.shape[1], dtype=torch.bool, device=pairs.device)
     present[places[places >= 0]] = True
     return present
-
-
-def _keys(ends: Tensor, num_nodes: int) -> Tensor:
-    """Return int64 [e]: a number that is the same for both directions of a pair."""
-    first, second = ends
-    return torch.minimum(first, second) * num_nodes + torch.maximum(first, second)
 
 
 def _finite(gradient: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ def conclusions(record: RunRecord) -> list[str]:
 def no_gate(record: RunRecord) -> bool:
     """Whether a run has neither limits of its own nor anything that it is compared with."""
     settings, gate = record.settings, record.settings.gate
-    other = settings.base or settings.baseline or record.shard
+    other = settings.base or settings.baseline or record.baseline or record.shard
     return not (gate.thresholds or other) and gate.max_drop is None
 
 

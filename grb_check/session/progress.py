@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -47,14 +48,8 @@ class Ticker:
 
         What the context gives may be told the share of the step that is done.
         """
-        done, far = threading.Event(), HowFar()
-        thread = threading.Thread(target=self._tick, args=(text, far, done), daemon=True)
-        thread.start()
-        try:
-            yield far.tell
-        finally:
-            done.set()
-            thread.join()
+        with _shown_by(partial(self._tick, text)) as tell:
+            yield tell
 
     def log(self, text: Callable[[], str]) -> None:
         """Do nothing: the steps are shown as they go on."""
@@ -108,19 +103,13 @@ class LogLines:
 
         What the context gives may be told the share of the step that is done.
         """
-        done, far = threading.Event(), HowFar()
 
-        def write() -> None:
+        def write(far: HowFar, done: threading.Event) -> None:
             while not done.wait(WAKE):
                 self.poll(lambda: f"{text} ({far})")
 
-        thread = threading.Thread(target=write, daemon=True)
-        thread.start()
-        try:
-            yield far.tell
-        finally:
-            done.set()
-            thread.join()
+        with _shown_by(write) as tell:
+            yield tell
 
     def poll(self, text: Callable[[], str]) -> None:
         """Write the text if nothing was written for long."""
@@ -137,6 +126,19 @@ class LogLines:
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self._descriptor)
+
+
+@contextmanager
+def _shown_by(show: Callable[[HowFar, threading.Event], None]) -> Iterator[Tell]:
+    """Show how far a step is, in a thread that is told when the context ends."""
+    done, far = threading.Event(), HowFar()
+    thread = threading.Thread(target=show, args=(far, done), daemon=True)
+    thread.start()
+    try:
+        yield far.tell
+    finally:
+        done.set()
+        thread.join()
 
 
 def progress_writer(config: pytest.Config) -> Ticker | LogLines | None:

@@ -16,6 +16,7 @@ from grb_check.errors import ModelError, count
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.adapter import FIXED_SIZE, Adapter
 from grb_check.victims.adjacency import AdjacencyRule
+from grb_check.victims.other_edges import other_edges
 
 DIVERGED: Final = "; if its training diverges, lower the learning rate"
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -223,7 +224,7 @@ def check_no_state_kept(adapter: Adapter, view: Data, seed: int, columns: int | 
     alone = _answer(fresh, view, view.edge_index, seed, columns)
     if not _same(alone, _answer(fresh, view, view.edge_index, seed, columns)):
         return
-    _answer(used, view, _other_edges(view), seed, columns)
+    _answer(used, view, other_edges(view), seed, columns)
     try:
         after_another = _answer(used, view, view.edge_index, seed, columns)
     except ModelError as error:
@@ -347,8 +348,9 @@ def warn_of_probabilities(name: str) -> None:
 
 def warn_of_ignored_structure(adapter: Adapter, view: Data, seed: int) -> None:
     """Warn if other edges give the same output, as for an MLP or a cached graph."""
-    others = _other_edges(view)
-    if torch.equal(_sorted(others), _sorted(view.edge_index)):  # such as of two nodes each
+    others = other_edges(view)
+    sets = (torch.unique(edges, dim=1) for edges in (others, view.edge_index))
+    if torch.equal(*sets):  # such as in graphs of two nodes
         return
     original, there = (
         _answer(adapter, view, edges, seed, None) for edges in (view.edge_index, others)
@@ -380,45 +382,6 @@ def _called(adapter: Adapter, view: Data, edge_index: Tensor, columns: int | Non
         one_for=adapter.one_for,
         edge_index=edge_index,
     )
-
-
-def _other_edges(view: Data) -> Tensor:
-    """Return other edges among the same nodes, int64 [2, e], each within its graph.
-
-    There are as many of them, so that a cache that looks at sizes only is found too, and none is
-    there twice if none was. Every node number is moved by one, and then one end of some edges once
-    more: without that it would be the same graph to a model that does not see in what order nodes
-    are numbered.
-    """
-    batch: Tensor | None = view.get("batch")
-    if batch is None:
-        batch = view.edge_index.new_zeros(view.x.shape[0])
-    sizes = torch.bincount(batch)
-    starts = (sizes.cumsum(0) - sizes)[batch]
-
-    def after(nodes: Tensor) -> Tensor:
-        return (nodes - starts[nodes] + 1) % sizes[batch[nodes]] + starts[nodes]
-
-    edges = after(view.edge_index)
-    num_nodes = batch.numel()
-    pairs, of_edges = torch.unique(_pair_codes(edges, num_nodes), return_inverse=True)
-    low, high = pairs // num_nodes, pairs % num_nodes
-    moved = _pair_codes(torch.stack([low, after(high)]), num_nodes)
-    _, place, count_of = torch.unique(moved, return_inverse=True, return_counts=True)
-    free = (count_of[place] == 1) & ~torch.isin(moved, pairs) & (low != after(high))
-    drawn = torch.rand(pairs.numel(), generator=torch.Generator().manual_seed(0)) < 0.5
-    further = (free & (low != high) & drawn.to(free.device))[of_edges]
-    return torch.where(further & (edges == high[of_edges]), after(edges), edges)
-
-
-def _sorted(edges: Tensor) -> Tensor:
-    result: Tensor = torch.unique(edges, dim=1)
-    return result
-
-
-def _pair_codes(edges: Tensor, num_nodes: int) -> Tensor:
-    """Return int64 [e]: a number that is the same for both directions of a pair."""
-    return edges.min(dim=0).values * num_nodes + edges.max(dim=0).values
 
 
 def _same(first: Tensor, second: Tensor) -> bool:

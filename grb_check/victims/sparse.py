@@ -152,3 +152,8 @@ def _unchecked_csr(
         # torch warns once per process that its CSR layout is beta; users cannot act on it.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
+
+
+def pair_codes(edges: Tensor, num_nodes: int) -> Tensor:
+    """Return int64 [e] for edges int64 [2, e]: a number that both directions of a pair have."""
+    return edges.amin(0) * num_nodes + edges.amax(0)

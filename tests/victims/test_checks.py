@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import graphs
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GINConv, global_add_pool
@@ -20,7 +19,6 @@ from grb_check.errors import ModelError
 from grb_check.victims.adapter import Adapter
 from grb_check.victims.checks import (
     StructureIgnoredWarning,
-    _other_edges,
     check_no_state_kept,
     check_output,
     returns_probabilities,
@@ -187,20 +185,3 @@ def test_graphs_of_two_nodes_have_no_other_edges() -> None:
     """Nothing is said of a model then, whatever it does."""
     view = Batch.from_data_list([Data(x=torch.ones(2, 1), edge_index=PAIR) for _ in range(3)])
     warn_of_ignored_structure(called_on(GraphMlp(), view), view, seed=0)
-
-
-@given(graphs(), st.integers(0, 3))
-def test_the_edges_of_that_check_are_as_many_and_none_is_there_twice(
-    graph: Data, others: int
-) -> None:
-    """Each within its graph, also beside graphs of one or two nodes."""
-    pair = Data(x=torch.ones(2, 1), edge_index=PAIR)
-    single = Data(x=torch.ones(1, 1), edge_index=torch.empty(2, 0).long())
-    plain = Data(x=graph.x[:, :1], edge_index=graph.edge_index)
-    view = Batch.from_data_list([plain, *[pair, single] * others])
-    edges = _other_edges(view)
-    assert edges.shape == view.edge_index.shape
-    assert torch.unique(edges, dim=1).shape == edges.shape
-    assert {*zip(*edges.tolist(), strict=True)} == {*zip(*edges.flip(0).tolist(), strict=True)}
-    assert torch.equal(view.batch[edges[0]], view.batch[edges[1]])
-    assert (edges[0] != edges[1]).all()

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch_geometric.data import Dataset as PygDataset
 from torch_geometric.data.storage import EdgeStorage
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
-from grb_check.datasets.assembly import Masks, dataset_of
+from grb_check.datasets.assembly import dataset_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.dtypes import dtype_name
 from grb_check.datasets.given_edges import (
@@ -29,12 +29,12 @@ from grb_check.datasets.given_edges import (
     given_edges,
 )
 from grb_check.datasets.reading.adjacency import matrix_of_pairs, pairs_of_nodes
+from grb_check.datasets.reading.dense_arrays import dense_array, keys_of, kind_of
 from grb_check.datasets.reading.npz import checked_shape, dense_features
+from grb_check.datasets.reading.split_masks import split_masks
 from grb_check.datasets.source import ALL, DataChange, Selection, SplitRule
 from grb_check.datasets.unlabelled import without_nan
 from grb_check.errors import DataError, count, one_line
-
-PARTS: Final = ("train", "val", "test")
 
 
 def single_graph(user_data: object, where: str) -> Data:
@@ -187,7 +187,7 @@ def dataset_of_graph(
         raise DataError(f"{where}: x has shape {list(features.shape)}, expected [nodes, features]")
     labels = _labels(dense_array(_given(data, "y", where), f"{where}: y"), where)
     pairs = dense_array(_given(data, "edge_index", where), f"{where}: edge_index")
-    masks, remark = _masks(data, features.shape[0], where, selection.split)
+    masks, remark = split_masks(data, features.shape[0], where, selection.split)
     remark = "" if split == "grb" else remark
     adjacency = matrix_of_pairs(pairs, features.shape[0], f"{where}: edge_index")
     given = _edges_as_given(data, pairs, where)
@@ -351,106 +351,9 @@ def _labels(y: NDArray[Any], where: str) -> NDArray[Any]:
     return y
 
 
-def _masks(data: Data, num_nodes: int, where: str, number: int) -> tuple[Masks | None, str]:
-    """Return the masks of a split, and a remark for the origin; None if the graph has no masks."""
-    keys = [f"{part}_mask" for part in PARTS]
-    present = [key for key in keys if getattr(data, key, None) is not None]
-    if not present:
-        if number > 1:
-            raise DataError(f"{where}: has no masks, so that it has no split {number}")
-        return None, ""
-    absent = [key for key in ("train_mask", "test_mask") if key not in present]
-    if absent:
-        raise DataError(
-            f"{where}: has {', '.join(present)}, but no {', '.join(absent)}; add it, or give "
-            f"--grb-split=grb for a model that is trained here"
-        )
-    masks = {key: np.zeros(num_nodes, dtype=np.bool_) for key in keys}
-    arrays = {key: dense_array(data[key], f"{where}: {key}") for key in present}
-    splits = _splits_of(arrays, where)
-    if number > splits:
-        advice = (
-            f"give a number from 1 to {splits} behind #" if splits > 1 else f"leave out #{number}"
-        )
-        raise DataError(f"{where}: has {count(splits, 'split')}, and no split {number}; {advice}")
-    for key, values in arrays.items():
-        several = values.ndim == 2 and values.shape[1] > 1
-        of_split = values[:, max(number, 1) - 1] if several else values
-        single = of_split.ndim == 2 and of_split.shape[1] == 1
-        masks[key] = _mask(of_split[:, 0] if single else of_split, num_nodes, f"{where}: {key}")
-    remark = ""
-    if splits > 1:
-        remark = f" (split {max(number, 1)} of {splits}{'' if number else '; #2 names another'})"
-    train, val, test = (masks[key] for key in keys)
-    return Masks(train=train, val=val, test=test), remark
-
-
-def _splits_of(masks: Mapping[str, NDArray[Any]], where: str) -> int:
-    """Return the number of splits; masks with one column, or none, belong to all of them.
-
-    Raises:
-        DataError: masks have different numbers of columns.
-    """
-    columns = {key: mask.shape[1] for key, mask in masks.items() if mask.ndim == 2}
-    several = {number for number in columns.values() if number > 1}
-    if len(several) > 1:
-        shapes = ", ".join(f"{key} {list(masks[key].shape)}" for key in columns)
-        raise DataError(
-            f"{where}: {shapes}: a split is one column of each; give all masks the same number of "
-            f"columns, or one"
-        )
-    return max(several, default=1)
-
-
-def _mask(values: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.bool_]:
-    truth = values.dtype.kind == "b" or (
-        values.dtype.kind in "iu"
-        and values.shape == (num_nodes,)
-        and bool(np.isin(values, (0, 1)).all())
-    )
-    if truth and values.shape == (num_nodes,):
-        return values.astype(np.bool_)
-    kind = "node ids" if values.dtype.kind in "iu" else f"{values.dtype}{list(values.shape)}"
-    raise DataError(
-        f"{where}: must be one truth value for each of {count(num_nodes, 'node')}, not {kind}"
-        + ("; torch_geometric.utils.index_to_mask makes a mask of them" if kind[0] == "n" else "")
-    )
-
-
-def dense_array(value: Any, where: str) -> NDArray[Any]:
-    """Return a dense tensor, on any device, as an array.
-
-    Raises:
-        DataError: it is something else, or numpy has no such dtype.
-    """
-    if isinstance(value, np.ndarray):
-        return value
-    if not isinstance(value, Tensor) or value.layout != torch.strided:
-        raise DataError(f"{where}: is {kind_of(value)}, not a dense tensor")
-    try:
-        value = value.detach().cpu()
-        if value.is_floating_point():  # numpy has no bfloat16
-            value = value.float() if value.itemsize < 4 else value
-        array: NDArray[Any] = value.numpy()
-    except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-        raise DataError(f"{where}: {value.dtype} cannot be read: {one_line(error)}") from error
-    return array
-
-
 def _many(number: int, where: str) -> DataError:
     return DataError(
         f"{where}: has {count(number, 'graph')}; node classification needs exactly one; for a set "
         f"of graphs with a class each write a function that returns it, and give "
         f"pkg.module:function"
     )
-
-
-def keys_of(data: Data) -> str:
-    """Return the names of all attributes, for messages."""
-    return ", ".join(sorted(map(str, data.keys()))) or "nothing"
-
-
-def kind_of(value: object) -> str:
-    """Return the class of a value, for messages."""
-    name = "None" if value is None else f"{type(value).__module__}.{type(value).__qualname__}"
-    return name.removeprefix("builtins.")

@@ -18,15 +18,9 @@ from torch_geometric.data import Dataset as PygDataset
 from grb_check.datasets.dtypes import dtype_name
 from grb_check.datasets.given_edges import EDGE_ATTRIBUTES, EdgeAttribute
 from grb_check.datasets.graph_dataset import GraphSet
-from grb_check.datasets.reading.pyg_graph import (
-    PARTS,
-    dense_array,
-    edge_attribute,
-    is_sparse,
-    keys_of,
-    kind_of,
-    read_features,
-)
+from grb_check.datasets.reading.dense_arrays import dense_array, keys_of, kind_of
+from grb_check.datasets.reading.pyg_graph import edge_attribute, is_sparse, read_features
+from grb_check.datasets.reading.split_masks import PARTS
 from grb_check.datasets.set_assembly import RawGraphs, SetSplit, graph_set_of
 from grb_check.datasets.source import DataChange
 from grb_check.errors import DataError, count, one_line

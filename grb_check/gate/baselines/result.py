@@ -114,11 +114,13 @@ def baseline_result(
 
 
 def why_unjudged(rows: Sequence[CaseRecord]) -> str:
-    """Return why no case of these has a verdict."""
+    """Return why none of these cases was compared."""
     if not rows:
         return "no case ran"
     if not any(row.outcome for row in rows):
         return "no case has figures"
+    if any(row.verdict for row in rows):
+        return "the other side has none of these cases"
     return "no case has a verdict; tests that take grb_verdict have one"
 
 
